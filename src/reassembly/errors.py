@@ -1,0 +1,32 @@
+"""The two ways in which things go wrong: the user's input, or our fault.
+
+Only `InputError` is expected; commands print its one line and exit with 2.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+
+__all__ = ["InputError", "InputWarning"]
+
+
+class InputError(ValueError):
+    """Something the user gave cannot be used.
+
+    Args:
+        what: what is wrong, without a full stop.
+        remedy: what to do about it, without a full stop.
+        path: the file or folder it is about.
+    """
+
+    def __init__(self, what: str, remedy: str, path: str | PathLike[str] | None = None) -> None:
+        self.what, self.remedy, self.path = what, remedy, None if path is None else str(path)
+        where = "" if path is None else f"{path}: "
+        super().__init__(f"{where}{what}. {remedy}.")
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str | None]]:
+        return InputError, (self.what, self.remedy, self.path)
+
+
+class InputWarning(UserWarning):
+    """Part of the input is doubtful or was left out; the rest is used."""

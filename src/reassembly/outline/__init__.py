@@ -1,0 +1,1 @@
+"""From mask to contour."""

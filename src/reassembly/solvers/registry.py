@@ -1,0 +1,84 @@
+"""Solvers by name: ours, and those that other packages offer as entry points.
+
+A package adds one by an entry point in the group `reassembly.solvers` that points to a
+`SolverInfo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from reassembly.errors import InputError
+from reassembly.solvers.base import Solver
+
+__all__ = ["SolverInfo", "available_solvers", "get_solver"]
+
+
+@dataclass(frozen=True)
+class SolverInfo:
+    """What `reassembly solvers` tells about a solver, and where it is."""
+
+    name: str
+    summary: str
+    """One line."""
+    citation: str
+    target: str
+    """`package.module:attribute`; the attribute is called with the settings."""
+    trivial: bool = False
+    """Shows what a score is worth: in every table, for no other use."""
+
+    def create(self, **settings: Any) -> Solver:
+        module, attribute = self.target.split(":")
+        factory: Callable[..., Solver] = getattr(import_module(module), attribute)
+        return factory(**settings)
+
+
+BUILT_IN = (
+    SolverInfo(
+        "greedy",
+        "from the largest piece, add the piece with the best contour fit, without collisions",
+        "after the greedy geometric baseline of RePAIR (Tsesmelis et al., 2024)",
+        "reassembly.solvers.greedy:Greedy",
+    ),
+    SolverInfo(
+        "stack",
+        "all centroids on one point, random rotations",
+        "a trivial row",
+        "reassembly.solvers.trivial:Stack",
+        trivial=True,
+    ),
+    SolverInfo(
+        "random",
+        "centroids uniform in a disc of the total area, random rotations",
+        "a trivial row",
+        "reassembly.solvers.trivial:Random",
+        trivial=True,
+    ),
+    SolverInfo(
+        "ring",
+        "the largest piece in the middle, the others around it, touching, random rotations",
+        "a trivial row",
+        "reassembly.solvers.trivial:Ring",
+        trivial=True,
+    ),
+)
+
+
+def available_solvers() -> dict[str, SolverInfo]:
+    """Every solver by name, ours first."""
+    solvers = {info.name: info for info in BUILT_IN}
+    for entry in sorted(entry_points(group="reassembly.solvers"), key=lambda e: e.name):
+        solvers.setdefault(entry.name, entry.load())
+    return solvers
+
+
+def get_solver(name: str, **settings: Any) -> Solver:
+    """The solver of that name."""
+    solvers = available_solvers()
+    if name not in solvers:
+        raise InputError(f"there is no solver {name!r}", f"Choose one of {', '.join(solvers)}")
+    return solvers[name].create(**settings)
