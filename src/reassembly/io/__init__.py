@@ -1,0 +1,1 @@
+"""Fragments, puzzles and assemblies from and to files."""

@@ -1,0 +1,211 @@
+"""Writing files and folders so that either all of it is there afterwards, or nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from os import PathLike
+from pathlib import Path
+
+from reassembly.errors import InputError
+
+__all__ = ["atomic_write", "check_output_folder", "output_folder"]
+
+TEMPORARY = ".reassembly-"
+"""How the names of our temporary files and folders begin."""
+LITTER = {".ds_store", "thumbs.db", "desktop.ini"}
+"""What file managers leave behind: a folder with nothing else counts as empty."""
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT} if hasattr(errno, "EDQUOT") else {errno.ENOSPC}
+REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+def atomic_write(path: str | PathLike[str], data: bytes | str) -> None:
+    """Writes a file whole: whoever reads it, now or after a crash, sees the old or the new content.
+
+    Text is written as UTF-8 without changing its line ends. The folder must exist.
+    """
+    content = data.encode("utf-8") if isinstance(data, str) else data
+    target = _resolved(path)
+    if target.is_dir():
+        raise InputError("this is a folder, not a file", "Name a file to write to", path)
+    if target.exists() and not target.is_file():  # A pipe or device cannot be replaced.
+        with _as_input_errors(path):
+            target.write_bytes(content)
+        return
+    if not target.parent.is_dir():
+        what = "is not a folder" if target.parent.exists() else "does not exist"
+        raise InputError(f"the folder {target.parent} {what}", "Create it, or choose another", path)
+    temporary = target.with_name(_temporary_name())
+    with _as_input_errors(path):
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def check_output_folder(path: str | PathLike[str], force: bool = False) -> None:
+    """Raises `InputError` if `output_folder` would: to be called before a long computation.
+
+    Leaves nothing behind.
+    """
+    target = _resolved(path)
+    for place in (target, *target.parents):
+        with _as_input_errors(path):
+            exists = os.path.lexists(place)
+        if not exists:
+            continue
+        if not place.is_dir():
+            what = "this is a file" if place == target else f"{place} is a file"
+            raise InputError(f"{what}, and not a folder", "Choose another output folder", path)
+        break
+    if place == target and not force and _holds_something(target):
+        raise InputError(
+            "the output folder is not empty",
+            "Choose another, or add --force to overwrite the files that would be written again",
+            path,
+        )
+    probe = place / _temporary_name()
+    with _as_input_errors(path):
+        probe.mkdir()
+        probe.rmdir()
+
+
+@contextmanager
+def output_folder(
+    path: str | PathLike[str], *, force: bool = False, replaces: Iterable[str] = ()
+) -> Iterator[Path]:
+    """A folder to write into, which becomes `path` only if the block succeeds.
+
+    Missing parents are created. A `path` that exists and holds something is refused without
+    `force`. With `force`, files written under a name that exists replace the old ones, and
+    everything else stays: no folder is ever emptied. If anything fails, what was there is there
+    unchanged, and nothing new is.
+
+    Args:
+        replaces: name patterns, such as `piece_*.png`, of files directly in `path` that belong to
+            an earlier output and go when it is replaced.
+
+    Yields:
+        An empty folder on the same disk as `path`.
+    """
+    check_output_folder(path, force)
+    target = _resolved(path)
+    made = _make_parents(target, path)
+    # Inside a folder that exists, since that may be the only place here that we may write to.
+    staging = (target if target.exists() else target.parent) / _temporary_name()
+    try:
+        with _as_input_errors(path):
+            staging.mkdir()
+        with _as_input_errors(path, only_under=staging):
+            yield staging
+        with _as_input_errors(path):
+            if target.exists():
+                _merge(staging, target, path, tuple(replaces))
+            else:
+                staging.replace(target)
+        made = []
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        for parent in made:
+            with suppress(OSError):
+                parent.rmdir()
+
+
+def _temporary_name() -> str:
+    return f"{TEMPORARY}{secrets.token_hex(4)}"
+
+
+def _resolved(path: str | PathLike[str]) -> Path:
+    """Absolute, with links followed, so that links stay links and their targets are written."""
+    try:
+        if "\0" in str(path):
+            raise ValueError("it holds a zero character")
+        return Path(path).resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        what = f"this is no usable path: {error}"
+        raise InputError(what, "Choose another", ascii(str(path))) from error
+
+
+def _holds_something(folder: Path) -> bool:
+    with _as_input_errors(folder):
+        names = [entry.name for entry in folder.iterdir()]
+    return any(n.lower() not in LITTER and not n.startswith(TEMPORARY) for n in names)
+
+
+def _make_parents(target: Path, path: str | PathLike[str]) -> list[Path]:
+    """Creates the folders above `target`; returns those that were missing, innermost first."""
+    missing = [parent for parent in target.parents if not parent.exists()]
+    with _as_input_errors(path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _merge(
+    staging: Path, target: Path, path: str | PathLike[str], replaces: tuple[str, ...]
+) -> None:
+    """Moves every file of `staging` to its place in `target`, or, failing that, none."""
+    new = sorted(p.relative_to(staging) for p in staging.rglob("*") if not p.is_dir())
+    old = {p.relative_to(target) for pattern in replaces for p in target.glob(pattern)}
+    for name in new:
+        above = [target / parent for parent in name.parents if (target / parent).exists()]
+        if (target / name).is_dir() or not all(place.is_dir() for place in above):
+            raise InputError(
+                f"{name.as_posix()} cannot be written, since a file or folder is in its place",
+                "Choose another output folder",
+                path,
+            )
+    aside = target / _temporary_name()
+    undo: list[tuple[Path, Path]] = []
+
+    def move(source: Path, goal: Path) -> None:
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        source.replace(goal)
+        undo.append((goal, source))
+
+    try:
+        for name in sorted(old | {n for n in new if (target / n).exists()}):
+            if not (target / name).is_dir():
+                move(target / name, aside / name)
+        for name in new:
+            move(staging / name, target / name)
+    except BaseException:
+        for moved, back in reversed(undo):
+            moved.replace(back)
+        raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def _as_input_errors(path: str | PathLike[str], only_under: Path | None = None) -> Iterator[None]:
+    """Turns a failure to write into an `InputError` about `path`.
+
+    Args:
+        only_under: let other failures pass that do not concern files in this folder.
+    """
+    try:
+        yield
+    except OSError as error:
+        ours = only_under is None or str(error.filename or "").startswith(str(only_under))
+        if error.errno in DISK_FULL:
+            raise InputError(
+                "the disk is full", "Make room, or choose another disk", path
+            ) from error
+        if not ours:
+            raise
+        if error.errno in REFUSED:
+            what = "this cannot be written: permission denied"
+            remedy = "Choose a place where you may write"
+            raise InputError(what, remedy, path) from error
+        raise InputError(
+            f"this cannot be written ({error.strerror or error})", "Choose another place", path
+        ) from error
