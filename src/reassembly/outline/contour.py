@@ -10,8 +10,9 @@ from shapely.geometry import Polygon
 
 __all__ = ["mask_polygon", "resample"]
 
-SIMPLIFY_PX = 0.5
-"""How far, in pixels, the polygon may deviate from the traced staircase of pixels."""
+SIMPLIFY_PX = 0.45
+"""How far, in pixels, the polygon may deviate from the traced staircase of pixels. From half a
+pixel on, the corners of straight edges would be cut and areas come out too small."""
 
 
 def mask_polygon(mask: NDArray[np.bool_]) -> Polygon:

@@ -1,0 +1,42 @@
+# Everything a fresh machine needs: each target creates .venv and installs pinned dependencies.
+PYTHON ?= python3
+BIN := .venv/bin
+ifeq ($(OS),Windows_NT)
+BIN := .venv/Scripts
+endif
+STAMP := .venv/.installed
+
+.PHONY: demo test test-slow lint docs serve bench clean
+
+demo: $(STAMP)  ## make, break and solve a fresco; pictures and report in demo/
+	$(BIN)/reassembly demo --out demo --force
+
+test: $(STAMP)  ## fast tests
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(STAMP)  ## browser, cluster and soak tests
+	$(BIN)/python -m pytest -m slow
+
+lint: $(STAMP)  ## formatter, linter, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+docs: $(STAMP)  ## the documentation, in site/
+	$(BIN)/mkdocs build --strict
+
+serve: demo  ## look at the demo's report in a browser, on this machine only
+	@echo "The report is at http://127.0.0.1:8000/report.html (Ctrl-C stops)"
+	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory demo
+
+bench: $(STAMP)  ## timings and memory
+	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/generate.py
+
+clean:
+	rm -rf .venv site demo build dist
+
+$(STAMP): pyproject.toml constraints.txt
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -c "from pathlib import Path; Path('$(STAMP)').touch()"

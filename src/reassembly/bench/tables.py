@@ -1,0 +1,94 @@
+"""Rows of figures as JSON, CSV and Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from reassembly.io.files import atomic_write
+
+__all__ = ["HEADLINE", "cell", "markdown", "write_tables"]
+
+HEADLINE: dict[str, str] = {
+    "q_pos": "q_pos",
+    "q_pos_with_anchor": "with anchor",
+    "q_pos_mean": "q_pos_mean",
+    "correct": "correct",
+    "correct_of_placed": "of placed",
+    "placed": "placed",
+    "largest_correct_group": "largest group",
+    "rmse_rotation_deg": "rotation (deg)",
+    "rmse_translation_mm": "translation (mm)",
+    "neighbour_f1": "neighbour F1",
+    "seconds_per_puzzle": "s / puzzle",
+}
+"""The columns that a table shows, with their headings; files hold all of them."""
+
+
+def cell(key: str, value: float | None) -> str:
+    """A figure as a table shows it; a figure that does not exist is a dash."""
+    if value is None:
+        return "–"
+    return f"{value:.1f}" if key.startswith("rmse") or key == "seconds_per_puzzle" else f"{value:.3f}"
+
+
+def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A table a data set, each figure with its 95 % interval over puzzles."""
+    text = []
+    for data in dict.fromkeys(row["data"] for row in rows):
+        of_data = [row for row in rows if row["data"] == data]
+        first = of_data[0]
+        text += [
+            f"## {data}",
+            "",
+            f"{first['puzzles']} puzzles, {first['fragments']} fragments, {first['seeds']} seeds; "
+            f"protocol `{first['protocol']}`; means over puzzles with 95 % bootstrap intervals.",
+            "",
+            "| solver | " + " | ".join(HEADLINE.values()) + " |",
+            "| --- |" + " ---: |" * len(HEADLINE),
+        ]
+        for row in of_data:
+            cells = [_with_interval(row, key) for key in HEADLINE]
+            text.append(f"| {row['solver']} | " + " | ".join(cells) + " |")
+        text.append("")
+    return "\n".join(text)
+
+
+def _with_interval(row: Mapping[str, Any], key: str) -> str:
+    interval = row.get(f"{key}_ci")
+    if row.get(key) is None or interval is None:
+        return cell(key, row.get(key))
+    return f"{cell(key, row[key])} [{cell(key, interval[0])}, {cell(key, interval[1])}]"
+
+
+def write_tables(
+    rows: Sequence[Mapping[str, Any]],
+    records: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
+    out: Path,
+) -> None:
+    """Writes `results.{json,csv,md}` and `puzzles.csv`, the rows they are means of."""
+    puzzles = [
+        {"data": data, "solver": solver}
+        | {key: value for key, value in record.items() if key not in ("scores", "signature")}
+        | dict(record["scores"])
+        for (data, solver), of in records.items()
+        for record in of
+    ]
+    atomic_write(out / "puzzles.csv", _csv(puzzles))
+    atomic_write(out / "results.csv", _csv(rows))
+    atomic_write(out / "results.md", markdown(rows))
+    atomic_write(out / "results.json", json.dumps({"rows": rows}, indent=2, allow_nan=False) + "\n")
+
+
+def _csv(rows: Iterable[Mapping[str, Any]]) -> str:
+    rows = list(rows)
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
