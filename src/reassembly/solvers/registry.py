@@ -15,7 +15,7 @@ from typing import Any
 from reassembly.errors import InputError
 from reassembly.solvers.base import Solver
 
-__all__ = ["SolverInfo", "available_solvers", "get_solver"]
+__all__ = ["SolverInfo", "available_solvers", "check_device", "get_solver"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class SolverInfo:
     citation: str
     target: str
     """`package.module:attribute`; the attribute is called with the settings."""
+    devices: tuple[str, ...] = ("cpu",)
+    """Where it can compute: `cpu`, `cuda`."""
     trivial: bool = False
     """Shows what a score is worth: in every table, for no other use."""
 
@@ -78,7 +80,20 @@ def available_solvers() -> dict[str, SolverInfo]:
 
 def get_solver(name: str, **settings: Any) -> Solver:
     """The solver of that name."""
+    return _info(name).create(**settings)
+
+
+def check_device(name: str, device: str) -> None:
+    """Raises `InputError` where the solver of that name cannot compute on `device`."""
+    devices = _info(name).devices
+    if device not in devices:
+        raise InputError(
+            f"solver {name} does not run on {device}", f"Give --device {devices[0]}, or leave it out"
+        )
+
+
+def _info(name: str) -> SolverInfo:
     solvers = available_solvers()
     if name not in solvers:
         raise InputError(f"there is no solver {name!r}", f"Choose one of {', '.join(solvers)}")
-    return solvers[name].create(**settings)
+    return solvers[name]

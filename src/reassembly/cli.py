@@ -1,0 +1,460 @@
+"""The commands: parse, call the public surface, print. Nothing is decided here.
+
+Exit codes: 0 fine, 2 the user's input, 1 our fault, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reassembly._version import __version__
+from reassembly.errors import InputError, InputWarning
+
+if TYPE_CHECKING:
+    from reassembly.puzzle import Assembly, Puzzle
+    from reassembly.solvers import Progress, ProgressCallback
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="reassembly",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+
+class Device(StrEnum):
+    """Where a solver computes."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class Protocol(StrEnum):
+    """How an assembly is measured."""
+
+    strict = "strict"
+    paper = "paper"
+    repair_script = "repair-script"
+
+
+class Preset(StrEnum):
+    """How made frescoes are worn."""
+
+    pairingnet = "pairingnet"
+    paper = "paper"
+    realistic = "realistic"
+
+
+Out = Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)]
+Force = Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
+MmPerPx = Annotated[
+    float | None,
+    typer.Option("--mm-per-px", help="Scale of the pictures, if their files do not tell it."),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Stop at the first unreadable file instead of warning.")
+]
+Input = Annotated[Path, typer.Argument(help="Folder or zip of fragments.", show_default=False)]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Puts broken frescoes back together: images of fragments in, the pose of each one out."""
+
+
+@app.command()
+def demo(
+    out: Out = Path("demo"),
+    pieces: Annotated[int, typer.Option(help="Roughly how many pieces.", min=2, max=60)] = 9,
+    preset: Annotated[Preset, typer.Option(help="How the pieces are worn.")] = Preset.paper,
+    seed: Seed = 0,
+    force: Force = False,
+) -> None:
+    """Paint a fresco, break it, solve it, and write pictures and a report."""
+    from reassembly.demo import make_demo
+
+    with _progress_bar("painting") as progress:
+        result = make_demo(
+            out, pieces=pieces, preset=preset.value, seed=seed, force=force, progress=progress
+        )
+    _print_scores(result["rows"])
+    _say(f"Pictures and report: {out / 'report.html'}")
+
+
+@app.command()
+def solve(
+    path: Input,
+    out: Out,
+    solver: Annotated[
+        str, typer.Option(help="A name that `reassembly solvers` lists.")
+    ] = "greedy",
+    seed: Seed = 0,
+    locked: Annotated[
+        Path | None,
+        typer.Option(help="poses.csv of fragments that stay where they are.", show_default=False),
+    ] = None,
+    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.cpu,
+    mm_per_px: MmPerPx = None,
+    strict: Strict = False,
+    force: Force = False,
+) -> None:
+    """Find the pose of every fragment and write it in every format."""
+    import reassembly
+    from reassembly.io.files import check_output_folder
+    from reassembly.io.poses_csv import read_poses_csv
+    from reassembly.solvers.registry import check_device
+
+    check_device(solver, device.value)
+    check_output_folder(out, force)
+    puzzle = _load(path, mm_per_px, strict)
+    poses = read_poses_csv(locked, puzzle) if locked else None
+    with _progress_bar(f"{solver}, {len(puzzle)} pieces") as progress:
+        assembly = reassembly.solve(puzzle, solver, seed=seed, locked=poses, progress=progress)
+    assembly.save(out, force=force)
+    _say(_summary(assembly))
+    _say(f"Written to {out}: look at {out / 'report.html'} first.")
+
+
+@app.command()
+def evaluate(
+    prediction: Annotated[
+        Path,
+        typer.Argument(
+            help="A poses.csv, an assembly.json, or a folder with <puzzle>.csv files.",
+            show_default=False,
+        ),
+    ],
+    truth: Annotated[Path, typer.Option(help="Puzzles with true poses.", show_default=False)],
+    protocol: Annotated[Protocol, typer.Option(help="How to measure.")] = Protocol.strict,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Also write the figures here.", show_default=False)
+    ] = None,
+) -> None:
+    """Measure poses, from any program, against true ones."""
+    import json
+
+    from reassembly.io.files import atomic_write
+    from reassembly.metrics import evaluate as measure
+
+    with _spinner("measuring"):
+        result = measure(prediction, truth, protocol=protocol.value)
+        strict = (
+            result if protocol is Protocol.strict else measure(prediction, truth, protocol="strict")
+        )
+    if json_file is not None:
+        atomic_write(json_file, json.dumps(result, indent=2, allow_nan=False) + "\n")
+    _print_evaluation(strict)
+    if result is not strict:
+        _print_evaluation(result)
+
+
+@app.command()
+def bench(
+    data: Annotated[
+        list[Path],
+        typer.Option(help="A puzzle, or a folder of puzzles, with true poses; repeatable."),
+    ],
+    out: Out,
+    solver: Annotated[
+        list[str] | None, typer.Option(help="A solver's name; repeatable.", show_default=False)
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many seeds, from 0.", min=1)] = 1,
+    split: Annotated[
+        str | None, typer.Option(help="Only this split, such as test.", show_default=False)
+    ] = None,
+) -> None:
+    """Measure solvers on data sets, trivial rows beside them. Carries on after a kill."""
+    from reassembly.bench import bench as run
+
+    with _counting_bar("benchmark") as progress:
+        rows = run(data, solver or [], out, seeds=seeds, split=split, progress=progress)
+    for name in dict.fromkeys(row["data"] for row in rows):
+        _print_scores([row for row in rows if row["data"] == name], title=name)
+    _say(f"Tables, rows a puzzle and every prediction: {out}")
+
+
+@app.command()
+def cutout(
+    photo: Annotated[Path, typer.Argument(help="Photograph of many pieces.", show_default=False)],
+    out: Out,
+    mm_per_px: MmPerPx = None,
+    force: Force = False,
+) -> None:
+    """Cut the pieces out of a photograph of a tray on a plain ground."""
+    import reassembly
+
+    with _spinner("cutting out"):
+        puzzle = reassembly.cut_out(photo, out, mm_per_px=mm_per_px, force=force)
+    _say(f"{len(puzzle)} pieces cut out into {out}.")
+
+
+@app.command()
+def inspect(
+    path: Input,
+    sheet: Annotated[
+        Path | None,
+        typer.Option(help="Write a contact sheet (PNG) here.", show_default=False),
+    ] = None,
+    mm_per_px: MmPerPx = None,
+    strict: Strict = False,
+) -> None:
+    """Tell what is in a folder: pieces, sizes in mm, warnings, a contact sheet."""
+    from rich.table import Table
+
+    import reassembly
+    from reassembly.io.files import atomic_write
+
+    sources = reassembly.find_puzzles(path)
+    if len(sources) > 1:
+        table = Table("puzzle", "layout", "split", "path", title=f"{path}: {len(sources)} puzzles")
+        for source in sources:
+            table.add_row(source.id, source.kind, source.split or "–", str(source.path))
+        _print(table)
+        _say("Name one of them to see its pieces.")
+        return
+    puzzle = _load(path, mm_per_px, strict)
+    table = Table(title=f"{puzzle.id}: {len(puzzle)} pieces")
+    table.add_column("piece")
+    for column in ("width (mm)", "height (mm)", "area (cm²)", "mm per px", "picture (px)"):
+        table.add_column(column, justify="right")
+    for piece in sorted(puzzle.fragments, key=lambda f: -f.area_mm2):
+        left, top, right, bottom = piece.polygon.bounds
+        table.add_row(
+            piece.id,
+            f"{right - left:.1f}",
+            f"{bottom - top:.1f}",
+            f"{piece.area_mm2 / 100:.1f}",
+            f"{piece.mm_per_px:.4f}",
+            f"{piece.frame_px[0]} x {piece.frame_px[1]}",
+        )
+    _print(table)
+    _say(f"Scale: {puzzle.metadata.get('scale', 'unknown')}. "
+         f"True poses: {'yes' if puzzle.truth else 'no'}.")
+    if sheet is not None:
+        from reassembly.io.render import contact_sheet_png
+
+        atomic_write(sheet, contact_sheet_png(puzzle))
+        _say(f"Contact sheet: {sheet}")
+
+
+@app.command()
+def solvers() -> None:
+    """List the solvers."""
+    from rich.table import Table
+
+    from reassembly.solvers.registry import available_solvers
+
+    table = Table("solver", "what it does", "after")
+    for info in available_solvers().values():
+        table.add_row(info.name, info.summary, info.citation)
+    _print(table)
+
+
+@app.command()
+def generate(
+    out: Out,
+    count: Annotated[int, typer.Option(help="How many puzzles.")] = 5000,
+    seed: Seed = 0,
+    preset: Annotated[Preset, typer.Option(help="How the pieces are worn.")] = Preset.realistic,
+    pieces: Annotated[
+        str | None,
+        typer.Option(help="How many pieces a puzzle, as MIN-MAX.", show_default="nine on average"),
+    ] = None,
+    size: Annotated[int, typer.Option(help="Side of the picture in pixels.")] = 1024,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            help="Pictures, or RePAIR puzzles, to cut instead of painting.", show_default=False
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes.", show_default="one a core", min=1)
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Carry on with a run cut short.")] = False,
+    force: Force = False,
+) -> None:
+    """Make semi-synthetic puzzles with true poses and break labels."""
+    from reassembly.synthetic.dataset import generate as make
+    from reassembly.synthetic.dataset import parse_pieces
+
+    with _counting_bar("puzzles") as progress:
+        made = make(
+            out,
+            count=count,
+            seed=seed,
+            preset=preset.value,
+            pieces=parse_pieces(pieces),
+            size_px=size,
+            images=images,
+            workers=workers,
+            resume=resume,
+            force=force,
+            progress=progress,
+        )
+    _say(f"{made['puzzles']} puzzles, {made['pieces']} pieces in {out}.")
+
+
+def _load(path: Path, mm_per_px: float | None, strict: bool) -> Puzzle:
+    import reassembly
+
+    with _spinner(f"reading {path}"):
+        return reassembly.load(path, mm_per_px=mm_per_px, strict=strict)
+
+
+def _summary(assembly: Assembly) -> str:
+    placed, unplaced = len(assembly.poses), len(assembly.unplaced)
+    text = f"{placed} of {placed + unplaced} pieces placed"
+    if len(assembly.islands) > 1:
+        text += f", in {len(assembly.islands)} islands that claim nothing about each other"
+    if unplaced:
+        names = ", ".join(assembly.unplaced[:5]) + (", ..." if unplaced > 5 else "")
+        text += f"; left out: {names}"
+    return text + "."
+
+
+def _console(stderr: bool = False) -> Any:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+def _say(text: str) -> None:
+    typer.echo(text)
+
+
+def _print(table: Any) -> None:
+    _console().print(table)
+
+
+def _print_scores(rows: list[dict[str, Any]], title: str | None = None) -> None:
+    """One row a solver, strict figures."""
+    from rich.table import Table
+
+    from reassembly.bench.tables import HEADLINE, cell
+
+    table = Table(title=title, caption="strict protocol; shares from 0 to 1")
+    table.add_column("solver")
+    for heading in HEADLINE.values():
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(row["solver"], *(cell(key, row.get(key)) for key in HEADLINE))
+    _print(table)
+
+
+def _print_evaluation(result: dict[str, Any]) -> None:
+    """One row a puzzle, the mean last."""
+    from rich.table import Table
+
+    from reassembly.bench.tables import HEADLINE, cell
+
+    rows = [*result["puzzles"], {"id": "mean", **result["mean"]}]
+    columns = {k: v for k, v in HEADLINE.items() if any(row.get(k) is not None for row in rows)}
+    table = Table(title=f"protocol {result['protocol']}", caption=result.get("units"))
+    table.add_column("puzzle")
+    for heading in columns.values():
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(str(row["id"]), *(cell(key, row.get(key)) for key in columns))
+    _print(table)
+
+
+@contextmanager
+def _progress_bar(title: str) -> Iterator[ProgressCallback]:
+    """A bar for a solver's `Progress`, with the time left."""
+    with _bar() as bar:
+        task = bar.add_task(title, total=1.0)
+
+        def show(step: Progress) -> None:
+            bar.update(task, completed=step.fraction, description=f"{title}: {step.stage}")
+
+        yield show
+        bar.update(task, completed=1.0)
+
+
+@contextmanager
+def _counting_bar(title: str) -> Iterator[Any]:
+    """A bar for (done, total, what)."""
+    with _bar() as bar:
+        task = bar.add_task(title, total=None)
+
+        def show(done: int, total: int, what: str = "") -> None:
+            bar.update(task, completed=done, total=total, description=f"{title} {what}".strip())
+
+        yield show
+
+
+def _bar() -> Any:
+    from rich import progress
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.TaskProgressColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        console=_console(stderr=True),
+    )
+
+
+@contextmanager
+def _spinner(text: str) -> Iterator[None]:
+    with _console(stderr=True).status(text):
+        yield
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+    """An `InputWarning` is one line for the user; other warnings are not for them."""
+    if issubclass(category, InputWarning):
+        _console(stderr=True).print(f"warning: {message}", style="yellow", soft_wrap=True, markup=False)
+
+
+def main() -> None:
+    """Runs the command and ends the process with the right exit code."""
+    warnings.simplefilter("always", InputWarning)
+    warnings.showwarning = _show_warning
+    try:
+        app()
+    except InputError as error:
+        typer.secho(f"error: {error}", fg="red", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(130)
+    except Exception as error:
+        if os.environ.get("REASSEMBLY_DEBUG"):
+            raise
+        kind = type(error).__name__
+        typer.secho(
+            f"internal error: {kind}: {error}. This is our fault: please report it with what "
+            "REASSEMBLY_DEBUG=1 shows.",
+            fg="red",
+            err=True,
+        )
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
