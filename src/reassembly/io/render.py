@@ -1,0 +1,251 @@
+"""Drawing fragments where their poses put them.
+
+A drawing has one frame, in mm, x right and y down: that of the assembly's first island. Further
+islands, whose frames have nothing to do with it, are moved to its right (`lay_out`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from reassembly.pose import Pose, rotation_matrix
+from reassembly.puzzle import Assembly, Fragment
+
+__all__ = [
+    "MAX_PIXELS",
+    "Bounds",
+    "Placement",
+    "Sheet",
+    "bounded_scale",
+    "cut_out",
+    "in_rows",
+    "lay_out",
+    "placed_bounds",
+    "render_assembly",
+    "render_placements",
+]
+
+MAX_PIXELS = 80_000_000
+"""Of one drawing, about 9000 x 9000: what common programs still open without complaint."""
+MAX_SIDE_PX = 30_000
+"""Of one drawing: OpenCV addresses no more, and a strip of pixels shows nothing anyway."""
+ISLAND_GAP = 0.08
+"""Distance between islands, as a share of the largest island's longer side."""
+
+Bounds = tuple[float, float, float, float]
+"""(left, top, right, bottom), mm."""
+Placement = tuple[Fragment, Pose]
+"""A fragment and where it lies in a drawing."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """How the islands of an assembly lie on one drawing."""
+
+    islands: tuple[tuple[Placement, ...], ...]
+    """Fragments with their poses in the drawing's frame."""
+    shifts_mm: tuple[tuple[float, float], ...]
+    """How far each island was moved from its own frame; (0, 0) for the first."""
+    island_bounds: tuple[Bounds, ...]
+    """Of each island in the drawing's frame."""
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        return tuple(placement for island in self.islands for placement in island)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Of everything placed; a square of 1 mm if nothing is."""
+        return _union(self.island_bounds) if self.island_bounds else (0.0, 0.0, 1.0, 1.0)
+
+
+def lay_out(assembly: Assembly) -> Sheet:
+    """The islands side by side: the first where it is, each further one to the right of the last,
+    their upper edges in line."""
+    puzzle = assembly.puzzle
+    if puzzle is None:
+        raise ValueError("an assembly without its puzzle cannot be drawn")
+    own = [[(puzzle[i], pose) for i, pose in island.items()] for island in assembly.islands]
+    boxes = [placed_bounds(island) for island in own]
+    gap = ISLAND_GAP * max((max(b[2] - b[0], b[3] - b[1]) for b in boxes), default=0.0)
+    islands, shifts = [], []
+    bounds: list[Bounds] = []
+    for island, (left, top, right, bottom) in zip(own, boxes, strict=True):
+        x = bounds[-1][2] + gap - left if bounds else 0.0
+        y = bounds[0][1] - top if bounds else 0.0
+        islands.append(tuple((f, _moved(pose, x, y)) for f, pose in island))
+        shifts.append((x, y))
+        bounds.append((left + x, top + y, right + x, bottom + y))
+    return Sheet(tuple(islands), tuple(shifts), tuple(bounds))
+
+
+def in_rows(
+    fragments: Sequence[Fragment], width_mm: float, gap_mm: float, below_mm: float = 0.0
+) -> list[Placement]:
+    """Fragments as they were scanned, in rows from the left, the first row's top at 0.
+
+    Args:
+        width_mm: of a row; a fragment wider than that has a row to itself.
+        gap_mm: between fragments and between rows.
+        below_mm: extra room under each row, for a caption.
+    """
+    placements: list[Placement] = []
+    x = y = row_height = 0.0
+    for fragment in fragments:
+        left, top, right, bottom = fragment.polygon.bounds
+        if x > 0 and x + right - left > width_mm:
+            x, y, row_height = 0.0, y + row_height + below_mm + gap_mm, 0.0
+        placements.append((fragment, Pose(x - left, y - top)))
+        x += right - left + gap_mm
+        row_height = max(row_height, bottom - top)
+    return placements
+
+
+def placed_bounds(placements: Iterable[Placement]) -> Bounds:
+    """The box around fragments (at least one) where they lie."""
+    return _union(fragment.placed(pose).bounds for fragment, pose in placements)
+
+
+def bounded_scale(bounds: Bounds, mm_per_px: float, max_pixels: int = MAX_PIXELS) -> float:
+    """The mm per pixel at which `bounds` is drawn: as asked, or coarser where that would give more
+    than `max_pixels` pixels or an overlong side."""
+    scale = mm_per_px
+    while True:
+        width, height = _size_px(bounds, scale)
+        excess = max(math.sqrt(width * height / max_pixels), max(width, height) / MAX_SIDE_PX)
+        if excess <= 1:
+            return scale
+        scale *= max(excess, 1.0001)  # Whole pixels may leave the exact answer a little short.
+
+
+def render_assembly(
+    assembly: Assembly,
+    mm_per_px: float | None = None,
+    *,
+    background: tuple[int, int, int] | None = None,
+    max_pixels: int = MAX_PIXELS,
+) -> NDArray[np.uint8]:
+    """An assembly's drawing, islands side by side.
+
+    Args:
+        mm_per_px: of the drawing; its puzzle's by default. Made coarser where the drawing would
+            have more than `max_pixels`: `bounded_scale(lay_out(assembly).bounds, ...)` tells.
+        background: RGB, 0 to 255; transparent by default.
+
+    Returns:
+        (H, W, 4), RGBA. The top-left corner is that of `lay_out(assembly).bounds`.
+    """
+    sheet = lay_out(assembly)
+    assert assembly.puzzle is not None
+    scale = bounded_scale(sheet.bounds, mm_per_px or assembly.puzzle.mm_per_px, max_pixels)
+    return render_placements(sheet.placements, scale, sheet.bounds, background=background)
+
+
+def render_placements(
+    placements: Iterable[Placement],
+    mm_per_px: float,
+    bounds: Bounds,
+    *,
+    background: tuple[int, int, int] | None = None,
+) -> NDArray[np.uint8]:
+    """Fragments drawn where their poses put them, later ones over earlier ones.
+
+    Args:
+        mm_per_px: of the drawing.
+        bounds: what of the plane is drawn; its top-left corner is that of the first pixel.
+        background: RGB, 0 to 255; transparent by default.
+
+    Returns:
+        (H, W, 4), RGBA, colours not multiplied by alpha.
+    """
+    width, height = _size_px(bounds, mm_per_px)
+    canvas = np.zeros((height, width, 4), np.uint8)
+    if background is not None:
+        canvas[:] = (*background, 255)
+    for fragment, pose in placements:
+        _draw(canvas, fragment, pose, mm_per_px, bounds[:2])
+    return canvas
+
+
+def cut_out(fragment: Fragment) -> NDArray[np.uint8]:
+    """The fragment's image as (H, W, 4), RGBA, transparent black outside its mask."""
+    return (
+        np.dstack([fragment.image, np.full_like(fragment.image[..., 0], 255)])
+        * (fragment.mask[..., None])
+    )
+
+
+def _size_px(bounds: Bounds, mm_per_px: float) -> tuple[int, int]:
+    """(width, height) of a drawing; a sliver of a pixel, as rounding leaves it, is cut off."""
+    left, top, right, bottom = bounds
+    return (
+        max(1, math.ceil((right - left) / mm_per_px - 1e-6)),
+        max(1, math.ceil((bottom - top) / mm_per_px - 1e-6)),
+    )
+
+
+def _union(boxes: Iterable[Bounds]) -> Bounds:
+    table = np.array(list(boxes), dtype=np.float64)
+    (left, top), (right, bottom) = table[:, :2].min(axis=0), table[:, 2:].max(axis=0)
+    return float(left), float(top), float(right), float(bottom)
+
+
+def _moved(pose: Pose, x_mm: float, y_mm: float) -> Pose:
+    return Pose(pose.x_mm + x_mm, pose.y_mm + y_mm, pose.rotation_rad)
+
+
+def _draw(
+    canvas: NDArray[np.uint8],
+    fragment: Fragment,
+    pose: Pose,
+    mm_per_px: float,
+    corner_mm: tuple[float, float],
+) -> None:
+    """Draws one fragment over `canvas`, whose first pixel begins at `corner_mm`."""
+    fragment = fragment.cropped()
+    piece, shrink = _shrunk(cut_out(fragment), fragment.mm_per_px / mm_per_px)
+    turn = rotation_matrix(pose.rotation_rad) * shrink * (fragment.mm_per_px / mm_per_px)
+    goal = (pose.translation - corner_mm) / mm_per_px - turn @ (fragment.origin_px / shrink)
+    height, width = piece.shape[:2]
+    corners = np.array([[0, 0], [width, 0], [0, height], [width, height]]) @ turn.T + goal
+    first = np.maximum(np.floor(corners.min(axis=0)).astype(int) - 1, 0)
+    last = np.minimum(np.ceil(corners.max(axis=0)).astype(int) + 1, canvas.shape[1::-1])
+    if (last <= first).any():
+        return
+
+    # cv2 puts pixel centres at whole numbers, ours are at halves: hence the two shifts by 0.5.
+    offset = goal - first + turn @ [0.5, 0.5] - 0.5
+    window = tuple((last - first).tolist())
+    drawn = cv2.warpAffine(piece, np.column_stack([turn, offset]), window, flags=cv2.INTER_LINEAR)
+    _blend(canvas[first[1] : last[1], first[0] : last[0]], np.asarray(drawn, np.uint8))
+
+
+def _shrunk(
+    piece: NDArray[np.uint8], scale: float
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """The piece at about `scale` of its size, if that is below 1, by averaging: bilinear sampling
+    alone would skip pixels. Also returns (2,), how many old pixels a new one spans in x and y."""
+    old = np.array(piece.shape[1::-1])
+    new = np.maximum(1, np.ceil(old * min(scale, 1.0))).astype(int)
+    if (new == old).all():
+        return piece, np.ones(2)
+    smaller = cv2.resize(piece, tuple(new.tolist()), interpolation=cv2.INTER_AREA)
+    return np.asarray(smaller, np.uint8), old / new
+
+
+def _blend(ground: NDArray[np.uint8], drawn: NDArray[np.uint8]) -> None:
+    """Lays `drawn` (colours multiplied by alpha) over `ground` (colours not), in place."""
+    inside = drawn[..., 3] == 255
+    ground[inside] = drawn[inside]
+    edge = (drawn[..., 3] > 0) & ~inside
+    over, under = drawn[edge].astype(np.float32), ground[edge].astype(np.float32)
+    through = under[:, 3] * (1 - over[:, 3] / 255)
+    alpha = over[:, 3] + through
+    colour = (over[:, :3] * 255 + under[:, :3] * through[:, None]) / alpha[:, None]
+    ground[edge] = np.rint(np.column_stack([np.minimum(colour, 255), alpha])).astype(np.uint8)
