@@ -67,7 +67,7 @@ class Comparison:
     samples_b: int
     distance: float | None
     distance_low: float | None
-    """5th percentile over resampled puzzles."""
+    """Lower end of the bootstrap interval over puzzles, from 5 to 95 %."""
     distance_high: float | None
     chance: float | None
     """The distance between two sets of these sizes drawn from the reference's puzzles."""
@@ -267,8 +267,11 @@ def _distance(a: _Pool, b: _Pool, width: float, rng: np.random.Generator) -> tup
 
     drawn = [apart(draw(a, a.puzzles), draw(b, b.puzzles)) for _ in range(RESAMPLES)]
     chance = [apart_within_a(draw(a, a.puzzles), draw(a, b.puzzles)) for _ in range(RESAMPLES)]
-    low, high = np.percentile(drawn, INTERVAL)
-    return apart(a.of_draw(), b.of_draw()), float(low), float(high), float(np.median(chance))
+    distance = apart(a.of_draw(), b.of_draw())
+    # Drawing anew can only push two like distributions apart: the draws tell how much the distance
+    # varies, but about too large a mean.
+    low, high = np.maximum(distance + np.percentile(drawn, INTERVAL) - np.mean(drawn), 0)
+    return distance, float(low), float(high), float(np.median(chance))
 
 
 # --- tables and plots ---------------------------------------------------------------------------
