@@ -1,0 +1,422 @@
+"""report.html: one file that shows an assembly to people, on screen and on paper.
+
+Everything is inside the file; it asks for nothing from anywhere and runs no script. The same
+assembly gives the same bytes, so it holds no date.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from reassembly._version import __version__
+from reassembly.io.markup import data_uri, decimal, template, xml_text
+from reassembly.io.render import (
+    Bounds,
+    Placement,
+    Sheet,
+    fair_width,
+    in_rows,
+    placed_bounds,
+    render_placements,
+    round_length,
+)
+from reassembly.pose import Pose
+from reassembly.puzzle import Assembly, Fragment, Puzzle
+
+__all__ = ["report_html"]
+
+PICTURE_PX = 1600
+"""The longer side of a picture."""
+THUMBNAIL_PX = 160
+"""The longer side of a thumbnail in the file: about twice what is shown, for print."""
+TABLE_PX, UNPLACED_PX = 60, 110
+"""The longer side of a thumbnail as shown."""
+LETTER_PX = 13
+"""The height of letters in a picture on screen."""
+LETTER_WIDTH = 0.6
+"""Of a letter on average, as a share of its height."""
+CAPTION_LETTERS = 11
+"""How many letters a caption has room for at least, if there are few pieces."""
+HALF_PAGE_PX, PAGE_PX = (480, 620), (1000, 400)
+"""(width, height) that a picture has on screen: beside another, and alone."""
+OVERLAP = 0.05
+"""From which share of the smaller piece on an overlap is worth a warning; outlines are never
+exact."""
+SHOWN = 6
+"""How many overlaps a warning lists."""
+SCALE_SOURCES = {
+    "option": "as given",
+    "given": "as given",
+    "data.json": "from data.json",
+    "sidecar": "from a file beside the pictures",
+    "dpi": "from the resolution noted in the pictures",
+}
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What the report says of a fragment, in words and figures as shown."""
+
+    number: int
+    id: str
+    filename: str
+    """Empty where it says no more than the id."""
+    thumbnail: str
+    thumbnail_px: tuple[int, int]
+    area_cm2: str
+    x_mm: str = ""
+    y_mm: str = ""
+    rotation_deg: str = ""
+    confidence: str | None = None
+    confidence_percent: str = ""
+
+
+@dataclass(frozen=True)
+class _Label:
+    """A fragment's number, or number and name, in a picture; mm."""
+
+    x: str
+    y: str
+    number: int
+    full: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """A drawing with its labels and scale bar; all lengths in mm of the drawing's frame."""
+
+    alt: str
+    source: str
+    box: tuple[str, ...]
+    """x, y, width, height of the picture itself."""
+    view: tuple[str, ...]
+    """The same of all that is shown."""
+    font: str
+    bar: dict[str, str]
+    captions: Sequence[_Label] = ()
+    badges: Sequence[_Label] = ()
+
+
+@dataclass(frozen=True)
+class _Island:
+    title: str
+    pieces: list[_Piece]
+    picture: _Picture | None = None
+
+
+@dataclass(frozen=True)
+class _Warning:
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What all parts of the report need."""
+
+    puzzle: Puzzle
+    numbers: dict[str, int] = field(init=False)
+    """Of each fragment, from 1, in the puzzle's order: the key between pictures and tables."""
+    scale_known: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        numbers = {i: k for k, i in enumerate(self.puzzle.ids, start=1)}
+        object.__setattr__(self, "numbers", numbers)
+        object.__setattr__(self, "scale_known", self.puzzle.metadata.get("scale") != "assumed")
+
+
+def report_html(assembly: Assembly, sheet: Sheet) -> str:
+    """The report.
+
+    Args:
+        assembly: with its puzzle.
+        sheet: `lay_out(assembly)`.
+    """
+    puzzle = assembly.puzzle
+    if puzzle is None:
+        raise ValueError("an assembly without its puzzle cannot be drawn")
+    context = _Context(puzzle)
+    thumbnails = {f.id: _thumbnail(f) for f in puzzle.fragments}
+    several = len(sheet.islands) > 1
+    placed = len(assembly.poses)
+    islands = [
+        _Island(
+            f"Island {number}: {_pieces_of(len(island))}, {_size(bounds)}" if several else "Poses",
+            [
+                _piece(context, assembly, puzzle[i], island[i], thumbnails[i])
+                for i in puzzle.ids
+                if i in island
+            ],
+            _assembled(context, own, bounds, f"Island {number}", PAGE_PX) if several else None,
+        )
+        for number, (island, own, bounds) in enumerate(
+            zip(assembly.islands, sheet.islands, sheet.island_bounds, strict=True), start=1
+        )
+    ]
+    summary = [f"{placed} of {_pieces_of(len(puzzle))} placed"]
+    if several:
+        summary.append(f"{len(islands)} islands")
+    elif islands:
+        summary.append(_size(sheet.bounds))
+    return template("report.html.j2").render(
+        version=__version__,
+        title=xml_text(puzzle.id),
+        summary=summary,
+        warnings=_warnings(context, sheet),
+        before=_as_scanned(context),
+        after=_assembled(context, sheet.placements, sheet.bounds, "The assembly", HALF_PAGE_PX)
+        if placed
+        else None,
+        after_caption=f"{len(islands)} islands, side by side" if several else "as assembled",
+        islands=islands,
+        any_confidence=bool(assembly.confidence),
+        unplaced=[
+            _piece(context, assembly, puzzle[i], None, thumbnails[i])
+            for i in puzzle.ids
+            if i in assembly.unplaced
+        ],
+        made={
+            "solver": xml_text(assembly.provenance.solver),
+            "version": xml_text(assembly.provenance.version),
+            "seed": assembly.provenance.seed,
+            "settings": [
+                (xml_text(name), xml_text(json.dumps(value, ensure_ascii=False)))
+                for name, value in sorted(assembly.provenance.settings.items())
+            ],
+            "scale": _scale(context),
+        },
+    )
+
+
+def _as_scanned(context: _Context) -> _Picture:
+    """All pieces in rows, with numbers and names beneath."""
+    fragments = context.puzzle.fragments
+    width = 1.1 * fair_width(fragments)
+    font = LETTER_PX * width / HALF_PAGE_PX[0]
+    cell = min(CAPTION_LETTERS * LETTER_WIDTH * font, width / 4)
+    placements = in_rows(fragments, width, gap_mm=1.5 * font, below_mm=1.4 * font, cell_mm=cell)
+    captions = []
+    for fragment, pose in placements:
+        left, _, right, bottom = fragment.placed(pose).bounds
+        number = context.numbers[fragment.id]
+        room = max(right - left, cell) + font
+        letters = int(room / (LETTER_WIDTH * font)) - len(str(number)) - 1
+        captions.append(
+            _Label(
+                decimal(left, 3),
+                decimal(bottom + 1.2 * font, 3),
+                number,
+                xml_text(fragment.id),
+                _shortened(xml_text(fragment.id), letters),
+            )
+        )
+    bounds = placed_bounds(placements)
+    return _picture(
+        context, placements, bounds, font, "The pieces as scanned", below=1.6, captions=captions
+    )
+
+
+def _assembled(
+    context: _Context,
+    placements: Sequence[Placement],
+    bounds: Bounds,
+    alt: str,
+    room_px: tuple[int, int],
+) -> _Picture:
+    """Pieces where they lie, with numbers on them, to be shown in a box of `room_px`."""
+    left, top, right, bottom = bounds
+    badges = []
+    for fragment, pose in placements:
+        outline = fragment.placed(pose)
+        middle = outline.centroid
+        spot = middle if outline.contains(middle) else outline.representative_point()
+        x, y = decimal(spot.x, 3), decimal(spot.y, 3)
+        badges.append(_Label(x, y, context.numbers[fragment.id], xml_text(fragment.id)))
+    font = LETTER_PX * max((right - left) / room_px[0], (bottom - top) / room_px[1])
+    return _picture(context, placements, bounds, font, alt, badges=badges)
+
+
+def _picture(
+    context: _Context,
+    placements: Sequence[Placement],
+    bounds: Bounds,
+    font_mm: float,
+    alt: str,
+    below: float = 0.0,
+    captions: Sequence[_Label] = (),
+    badges: Sequence[_Label] = (),
+) -> _Picture:
+    """Draws, and adds the scale bar beneath.
+
+    Args:
+        below: room for captions under the drawing, in letter heights.
+    """
+    left, top, right, bottom = bounds
+    longest = max(right - left, bottom - top)
+    scale = max(context.puzzle.mm_per_px, longest / PICTURE_PX)
+    rgba = render_placements(placements, scale, bounds)
+    height_px, width_px = rgba.shape[:2]
+
+    length = round_length(0.3 * (right - left))
+    under = bottom + (below + 1.4) * font_mm
+    bar = {
+        "x": left,
+        "middle": left + length / 2,
+        "y": under,
+        "half": length / 2,
+        "height": 0.45 * font_mm,
+        "stroke": 0.08 * font_mm,
+        "label_x": left + length + 0.6 * font_mm,
+        "label_y": under + 0.58 * font_mm,
+    }
+    width = max(right - left, length + 14 * font_mm)
+    pad = 0.6 * font_mm
+    return _Picture(
+        alt=f"{alt}, {_pieces_of(len(placements))}",
+        source=data_uri(_webp(rgba), "webp"),
+        box=_numbers(left, top, width_px * scale, height_px * scale),
+        view=_numbers(left - pad, top - pad, width + 2 * pad, under + font_mm - top + 2 * pad),
+        font=decimal(font_mm, 3),
+        bar={name: decimal(value, 3) for name, value in bar.items()}
+        | {"label": f"{length:g} mm" + ("" if context.scale_known else " (scale guessed)")},
+        captions=captions,
+        badges=badges,
+    )
+
+
+def _thumbnail(fragment: Fragment) -> tuple[str, tuple[int, int]]:
+    """The fragment as scanned, and its size in pixels."""
+    left, top, right, bottom = fragment.polygon.bounds
+    scale = max(max(right - left, bottom - top) / THUMBNAIL_PX, fragment.mm_per_px)
+    rgba = render_placements([(fragment, Pose(0, 0))], scale, (left, top, right, bottom))
+    return data_uri(_webp(rgba), "webp"), (rgba.shape[1], rgba.shape[0])
+
+
+def _webp(rgba: NDArray[np.uint8]) -> bytes:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(rgba).save(file, "WEBP", quality=86, method=2)
+    return file.getvalue()
+
+
+def _piece(
+    context: _Context,
+    assembly: Assembly,
+    fragment: Fragment,
+    pose: Pose | None,
+    thumbnail: tuple[str, tuple[int, int]],
+) -> _Piece:
+    source, (width, height) = thumbnail
+    shown = (UNPLACED_PX if pose is None else TABLE_PX) / max(width, height)
+    filename = str(fragment.metadata.get("filename", fragment.id))
+    sure = assembly.confidence.get(fragment.id)
+    figures = {}
+    if pose is not None:
+        figures = {
+            "x_mm": _fixed(pose.x_mm),
+            "y_mm": _fixed(pose.y_mm),
+            "rotation_deg": _fixed(pose.rotation_deg),
+        }
+    if sure is not None:
+        figures |= {"confidence": _share(sure), "confidence_percent": decimal(100 * sure, 1)}
+    area = fragment.area_mm2 / 100
+    return _Piece(
+        number=context.numbers[fragment.id],
+        id=xml_text(fragment.id),
+        filename="" if filename.startswith(fragment.id) else xml_text(filename),
+        thumbnail=source,
+        thumbnail_px=(max(1, round(width * shown)), max(1, round(height * shown))),
+        area_cm2=f"{area:.1f}" if area >= 1 else f"{area:.2g}",
+        **figures,
+    )
+
+
+def _warnings(context: _Context, sheet: Sheet) -> list[_Warning]:
+    found = []
+    if not context.scale_known:
+        found.append(
+            _Warning(
+                "The scale is a guess.",
+                "No scale was given, so every length and area here is in guessed millimetres. "
+                "Solve again with the scale (--mm-per-px).",
+            )
+        )
+    if overlaps := _overlaps(context, sheet):
+        listed = "; ".join(f"{a} and {b} ({share:.0%})" for a, b, share in overlaps[:SHOWN])
+        more = len(overlaps) - SHOWN
+        found.append(
+            _Warning(
+                "Pieces overlap.",
+                f"By number, with the share of the smaller piece: {listed}"
+                + (f"; and {more} more pairs." if more > 0 else "."),
+            )
+        )
+    return found
+
+
+def _overlaps(context: _Context, sheet: Sheet) -> list[tuple[int, int, float]]:
+    """(number, number, share of the smaller piece), the worst first."""
+    found = []
+    for island in sheet.islands:
+        outlines = [shapely.simplify(f.placed(pose), 2 * f.mm_per_px) for f, pose in island]
+        outlines = [outline if outline.is_valid else outline.buffer(0) for outline in outlines]
+        first, second = shapely.STRtree(outlines).query(outlines, predicate="intersects")
+        for a, b in zip(first.tolist(), second.tolist(), strict=True):
+            if a < b:
+                smaller = min(outlines[a].area, outlines[b].area)
+                share = outlines[a].intersection(outlines[b]).area / smaller
+                if share > OVERLAP:
+                    pair = sorted(context.numbers[island[k][0].id] for k in (a, b))
+                    found.append((pair[0], pair[1], share))
+    return sorted(found, key=lambda pair: (-pair[2], pair[:2]))
+
+
+def _scale(context: _Context) -> str:
+    scales = [fragment.mm_per_px for fragment in context.puzzle.fragments]
+    low, high = f"{min(scales):.4g}", f"{max(scales):.4g}"
+    figure = f"{low} mm per pixel" if low == high else f"{low} to {high} mm per pixel"
+    source = context.puzzle.metadata.get("scale")
+    if source is None:
+        return figure
+    if not context.scale_known:
+        return f"{figure}, a guess"
+    return f"{figure}, {xml_text(SCALE_SOURCES.get(str(source), str(source)))}"
+
+
+def _numbers(*values: float) -> tuple[str, ...]:
+    return tuple(decimal(value, 3) for value in values)
+
+
+def _fixed(value: float) -> str:
+    """With one decimal, and no minus before a zero."""
+    return f"{round(value, 1) + 0.0:.1f}"
+
+
+def _share(value: float) -> str:
+    """With two decimals; what is nearly certain does not read as certain."""
+    text = f"{value:.2f}"
+    if text == "1.00" and value < 1:
+        return "> 0.99"
+    return "< 0.01" if text == "0.00" and value > 0 else text
+
+
+def _size(bounds: Bounds) -> str:
+    left, top, right, bottom = bounds
+    return f"{right - left:.0f} × {bottom - top:.0f} mm"
+
+
+def _pieces_of(count: int) -> str:
+    return f"{count} piece{'s' * (count != 1)}"
+
+
+def _shortened(text: str, letters: int) -> str:
+    return text if len(text) <= letters else f"{text[: max(letters - 1, 0)]}…"
