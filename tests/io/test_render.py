@@ -1,20 +1,25 @@
 from __future__ import annotations
 
+import io
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
+from tests.assemblies import incomplete_assembly
 from tests.puzzles import drawn_puzzle
 
 from reassembly.io.render import (
     bounded_scale,
+    contact_sheet_png,
     in_rows,
     lay_out,
     placed_bounds,
+    png_bytes,
     render_assembly,
     render_placements,
+    round_length,
 )
 from reassembly.pose import Pose, to_repair
 from reassembly.puzzle import Assembly, Fragment, Puzzle
@@ -210,3 +215,32 @@ def test_scales_may_differ_between_pieces() -> None:
         if fragment is fine:
             wanted = centroid(picture[..., 3])
     assert np.abs(centroid(picture[..., 3]) - wanted).max() < 0.6
+
+
+def test_a_contact_sheet_shows_every_piece_at_one_scale() -> None:
+    puzzle = incomplete_assembly().puzzle
+    data = contact_sheet_png(puzzle)
+    assert data == contact_sheet_png(puzzle)
+    sheet = Image.open(io.BytesIO(data))
+    scale = 25.4 / sheet.info["dpi"][0]
+    pixels = np.asarray(sheet)[..., :3].astype(int)
+    coloured = (np.abs(pixels - (233, 231, 226)).max(axis=2) > 12).sum() * scale**2
+    area = sum(f.area_mm2 for f in puzzle.fragments)
+    assert area < coloured < 1.15 * area  # Letters and the bar are the rest.
+    assert 1000 < sheet.width < 2500
+
+
+@pytest.mark.parametrize(
+    ("longest", "length"),
+    [(7.3, 5), (5, 5), (99, 50), (100, 100), (0.31, 0.2), (1.9, 1), (2e4, 2e4)],
+)
+def test_round_lengths(longest: float, length: float) -> None:
+    assert round_length(longest) == pytest.approx(length)
+
+
+def test_png_files_hold_the_pixels_and_the_scale() -> None:
+    rgba = np.random.default_rng(0).integers(0, 255, (7, 5, 4), dtype=np.uint8)
+    picture = Image.open(io.BytesIO(png_bytes(rgba, 0.05)))
+    assert np.array_equal(np.asarray(picture), rgba)
+    assert picture.info["dpi"] == pytest.approx((508, 508))
+    assert "dpi" not in Image.open(io.BytesIO(png_bytes(rgba))).info

@@ -21,9 +21,7 @@ from reassembly.io.render import (
     Bounds,
     Placement,
     Sheet,
-    fair_width,
-    in_rows,
-    placed_bounds,
+    contact_rows,
     render_placements,
     round_length,
 )
@@ -42,8 +40,6 @@ LETTER_PX = 13
 """The height of letters in a picture on screen."""
 LETTER_WIDTH = 0.6
 """Of a letter on average, as a share of its height."""
-CAPTION_LETTERS = 11
-"""How many letters a caption has room for at least, if there are few pieces."""
 HALF_PAGE_PX, PAGE_PX = (480, 620), (1000, 400)
 """(width, height) that a picture has on screen: beside another, and alone."""
 OVERLAP = 0.05
@@ -100,6 +96,8 @@ class _Picture:
     view: tuple[str, ...]
     """The same of all that is shown."""
     font: str
+    badge_font: str
+    badge_radius: str
     bar: dict[str, str]
     captions: Sequence[_Label] = ()
     badges: Sequence[_Label] = ()
@@ -198,16 +196,13 @@ def report_html(assembly: Assembly, sheet: Sheet) -> str:
 
 def _as_scanned(context: _Context) -> _Picture:
     """All pieces in rows, with numbers and names beneath."""
-    fragments = context.puzzle.fragments
-    width = 1.1 * fair_width(fragments)
-    font = LETTER_PX * width / HALF_PAGE_PX[0]
-    cell = min(CAPTION_LETTERS * LETTER_WIDTH * font, width / 4)
-    placements = in_rows(fragments, width, gap_mm=1.5 * font, below_mm=1.4 * font, cell_mm=cell)
+    rows = contact_rows(context.puzzle.fragments, LETTER_PX / HALF_PAGE_PX[0])
+    font = rows.letter_mm
     captions = []
-    for fragment, pose in placements:
+    for fragment, pose in rows.placements:
         left, _, right, bottom = fragment.placed(pose).bounds
         number = context.numbers[fragment.id]
-        room = max(right - left, cell) + font
+        room = max(right - left + font, rows.caption_mm)
         letters = int(room / (LETTER_WIDTH * font)) - len(str(number)) - 1
         captions.append(
             _Label(
@@ -218,10 +213,8 @@ def _as_scanned(context: _Context) -> _Picture:
                 _shortened(xml_text(fragment.id), letters),
             )
         )
-    bounds = placed_bounds(placements)
-    return _picture(
-        context, placements, bounds, font, "The pieces as scanned", below=1.6, captions=captions
-    )
+    alt = "The pieces as scanned"
+    return _picture(context, rows.placements, rows.bounds, font, alt, below=1.6, captions=captions)
 
 
 def _assembled(
@@ -285,6 +278,8 @@ def _picture(
         box=_numbers(left, top, width_px * scale, height_px * scale),
         view=_numbers(left - pad, top - pad, width + 2 * pad, under + font_mm - top + 2 * pad),
         font=decimal(font_mm, 3),
+        badge_font=decimal(0.85 * font_mm, 3),
+        badge_radius=decimal(0.8 * font_mm, 3),
         bar={name: decimal(value, 3) for name, value in bar.items()}
         | {"label": f"{length:g} mm" + ("" if context.scale_known else " (scale guessed)")},
         captions=captions,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -68,23 +69,28 @@ def save_assembly(
     sheet = lay_out(assembly)
     scale = bounded_scale(sheet.bounds, puzzle.mm_per_px)
     ours = [*FORMATS.values(), MORE_ISLANDS.format("*")]
-    with output_folder(folder, force=force, replaces=ours) as out:
-        if "csv" in wanted:
+
+    def write(name: str) -> None:
+        target = out / FORMATS[name]
+        if name == "csv":
             for number, island in enumerate(assembly.islands or ({},), start=1):
-                name = FORMATS["csv"] if number == 1 else MORE_ISLANDS.format(number)
-                (out / name).write_bytes(_utf8(poses_csv(island, puzzle)))
-        if "json" in wanted:
-            (out / FORMATS["json"]).write_bytes(document)
-        if "svg" in wanted:
-            write_svg(assembly, sheet, out / FORMATS["svg"])
-        if "geojson" in wanted:
-            text = outlines_geojson(assembly, sheet, scale)
-            (out / FORMATS["geojson"]).write_bytes(_utf8(text))
-        if "png" in wanted:
+                table = target if number == 1 else out / MORE_ISLANDS.format(number)
+                table.write_bytes(_utf8(poses_csv(island, puzzle)))
+        elif name == "json":
+            target.write_bytes(document)
+        elif name == "svg":
+            write_svg(assembly, sheet, target)
+        elif name == "geojson":
+            target.write_bytes(_utf8(outlines_geojson(assembly, sheet, scale)))
+        elif name == "png":
             picture = render_placements(sheet.placements, scale, sheet.bounds)
-            (out / FORMATS["png"]).write_bytes(png_bytes(picture, scale))
-        if "html" in wanted:
-            (out / FORMATS["html"]).write_bytes(_utf8(report_html(assembly, sheet)))
+            target.write_bytes(png_bytes(picture, scale))
+        elif name == "html":
+            target.write_bytes(_utf8(report_html(assembly, sheet)))
+
+    # Most of the time goes into compressing pictures, which leaves other threads free to run.
+    with output_folder(folder, force=force, replaces=ours) as out, ThreadPoolExecutor() as pool:
+        list(pool.map(write, wanted))
     return Path(folder)
 
 
@@ -132,13 +138,13 @@ def outlines_geojson(assembly: Assembly, sheet: Sheet, mm_per_px: float) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _wanted(formats: Iterable[str] | None) -> set[str]:
-    wanted = set(FORMATS if formats is None else [formats] if isinstance(formats, str) else formats)
-    if unknown := sorted(wanted - FORMATS.keys()):
+def _wanted(formats: Iterable[str] | None) -> list[str]:
+    asked = set(FORMATS if formats is None else [formats] if isinstance(formats, str) else formats)
+    if unknown := sorted(asked - FORMATS.keys()):
         raise InputError(
             f"there is no format {', '.join(unknown)}", f"Choose from {', '.join(FORMATS)}"
         )
-    return wanted
+    return [name for name in FORMATS if name in asked]
 
 
 def _utf8(text: str) -> bytes:
