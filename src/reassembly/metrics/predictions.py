@@ -103,7 +103,7 @@ def _from_file(
     """
     names = [path.stem, path.absolute().parent.name]
     if path.suffix.lower() == ".json":
-        from reassembly.io.writers import load_assembly
+        from reassembly.io.assembly_json import load_assembly
 
         found = load_assembly(path)
         names.insert(0, json.loads(path.read_text(encoding="utf-8-sig"))["puzzle"])
@@ -160,7 +160,7 @@ def _saved(folder: Path) -> Path | None:
 
 def _read(path: Path, puzzle: Puzzle, *, whole_folder: bool) -> Assembly:
     if path.suffix.lower() == ".json":
-        from reassembly.io.writers import load_assembly
+        from reassembly.io.assembly_json import load_assembly
 
         return load_assembly(path, puzzle)
     from reassembly.io.poses_csv import read_poses_csv
