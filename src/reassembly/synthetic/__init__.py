@@ -1,0 +1,1 @@
+"""Frescoes made by code: painted, broken, worn and labelled."""
