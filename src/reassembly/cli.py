@@ -97,10 +97,10 @@ def demo(
     from reassembly.demo import make_demo
 
     with _progress_bar("painting") as progress:
-        result = make_demo(
+        rows = make_demo(
             out, pieces=pieces, preset=preset.value, seed=seed, force=force, progress=progress
         )
-    _print_scores(result["rows"])
+    _print_scores(rows)
     _say(f"Pictures and report: {out / 'report.html'}")
 
 
@@ -315,6 +315,56 @@ def generate(
             progress=progress,
         )
     _say(f"{made['puzzles']} puzzles, {made['pieces']} pieces in {out}.")
+
+
+@app.command()
+def compare(
+    data_a: Annotated[
+        Path, typer.Argument(help="The reference: real puzzles.", show_default=False)
+    ],
+    data_b: Annotated[
+        Path, typer.Argument(help="The puzzles in question.", show_default=False)
+    ],
+    out: Out,
+    ids_a: Annotated[
+        str | None,
+        typer.Option(help="Only these of DATA_A: ids.txt, or folds.json#1,2.", show_default=False),
+    ] = None,
+    ids_b: Annotated[
+        str | None, typer.Option(help="The same for DATA_B.", show_default=False)
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="At most so many puzzles of each.", show_default=False, min=1)
+    ] = None,
+    seed: Seed = 0,
+    force: Force = False,
+) -> None:
+    """Tell how far two sets of puzzles are apart: pieces, breaks and paint."""
+    from rich.table import Table
+
+    from reassembly.io.ids import read_ids
+    from reassembly.synthetic.compare import compare as measure
+
+    with _counting_bar("comparing") as progress:
+        result = measure(
+            data_a,
+            data_b,
+            out,
+            force=force,
+            only_a=read_ids(ids_a) if ids_a else None,
+            only_b=read_ids(ids_b) if ids_b else None,
+            limit=limit,
+            seed=seed,
+            progress=progress,
+        )
+    table = Table("statistic", "unit", caption="medians; distances in units of A's own spread")
+    for column in ("A", "B", "distance", "by chance"):
+        table.add_column(column, justify="right")
+    for row in result["rows"]:
+        figures = (row[key] for key in ("median_a", "median_b", "distance", "chance"))
+        table.add_row(row["title"], row["unit"], *("–" if f is None else f"{f:.3g}" for f in figures))
+    _print(table)
+    _say(f"Plots and tables: {out / 'report.html'}")
 
 
 def _load(path: Path, mm_per_px: float | None, strict: bool) -> Puzzle:

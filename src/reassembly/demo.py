@@ -1,0 +1,97 @@
+"""The demo: paints a fresco, breaks it, wears it, solves it, and shows what came out."""
+
+from __future__ import annotations
+
+import time
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reassembly.io.files import check_output_folder, output_folder
+from reassembly.io.render import contact_sheet_png, png_bytes, render_assembly
+from reassembly.metrics import score
+from reassembly.puzzle import Assembly, Puzzle
+from reassembly.solvers import ProgressCallback, available_solvers, solve
+from reassembly.solvers.base import report
+from reassembly.solvers.run import DEFAULT_SOLVER
+from reassembly.synthetic.dataset import write_puzzle
+from reassembly.synthetic.make import make_puzzle, recipe
+
+__all__ = ["make_demo"]
+
+
+def make_demo(
+    out: str | PathLike[str],
+    *,
+    pieces: int = 9,
+    preset: str = "paper",
+    seed: int = 0,
+    force: bool = False,
+    progress: ProgressCallback | None = None,
+) -> list[dict[str, Any]]:
+    """Makes a puzzle, solves it, and writes everything into a folder.
+
+    The folder then holds the fresco (`fresco.png`), its pieces as a puzzle with true poses
+    (`puzzle/`), the assembly in every format, and all at a glance (`overview.png`).
+
+    Args:
+        pieces: how many the fresco is broken into.
+        preset: how they are worn; see `reassembly.synthetic.make.PRESETS`.
+
+    Returns:
+        Strict figures, a row a solver: the default solver's first, then the trivial ones.
+    """
+    check_output_folder(out, force)
+    report(progress, 0.0, "painting and breaking")
+    made = make_puzzle(recipe(preset, pieces=(pieces, pieces)), seed, 0)
+    puzzle = made.puzzle
+    start = time.perf_counter()
+    assembly = solve(puzzle, seed=seed, progress=progress)
+    rows = [_row(DEFAULT_SOLVER, puzzle, assembly, time.perf_counter() - start)]
+    for info in available_solvers().values():
+        if info.trivial:
+            start = time.perf_counter()
+            answer = solve(puzzle, info.name, seed=seed)
+            rows.append(_row(info.name, puzzle, answer, time.perf_counter() - start))
+    with output_folder(out, force=force) as folder:
+        write_puzzle(made, folder / "puzzle")
+        opaque = np.full((*made.picture.shape[:2], 1), 255, np.uint8)
+        (folder / "fresco.png").write_bytes(png_bytes(np.dstack([made.picture, opaque])))
+        (folder / "overview.png").write_bytes(_overview(made.picture, assembly, rows[0]))
+        assembly.save(folder, force=True)
+    return rows
+
+
+def _row(name: str, puzzle: Puzzle, answer: Assembly, seconds: float) -> dict[str, Any]:
+    return {"solver": name, **score(puzzle, answer), "seconds_per_puzzle": seconds}
+
+
+def _overview(picture: NDArray[np.uint8], assembly: Assembly, row: dict[str, Any]) -> bytes:
+    """Three pictures side by side: as painted, as found, as solved."""
+    import io
+
+    import cv2
+    from matplotlib.figure import Figure
+
+    puzzle = assembly.puzzle
+    assert puzzle is not None
+    sheet = cv2.imdecode(np.frombuffer(contact_sheet_png(puzzle), np.uint8), cv2.IMREAD_COLOR_RGB)
+    solved = render_assembly(assembly, puzzle.mm_per_px, background=(255, 255, 255))
+    placed = len(assembly.poses)
+    right = round((row["correct"] or 0.0) * row["fragments"])
+    titles = {
+        "As painted": picture,
+        f"As found: {len(puzzle)} pieces": sheet,
+        f"As solved: {placed} placed, {right} of {row['fragments']} correct beside the anchor": solved,
+    }
+    figure = Figure(figsize=(13.5, 4.8), layout="constrained")
+    for panel, (title, shown) in zip(figure.subplots(1, 3), titles.items(), strict=True):
+        panel.imshow(shown)
+        panel.set_title(title, fontsize=10)
+        panel.set_axis_off()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    return buffer.getvalue()

@@ -1,0 +1,153 @@
+"""The benchmark as others rely on it: rows, intervals, kept predictions, resuming."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import reassembly
+from reassembly.bench import bench
+from reassembly.errors import InputError
+from tests.puzzles import drawn_puzzle
+from tests.test_cli import run, write_puzzle
+
+FIGURES = [
+    "q_pos", "q_pos_mean", "q_pos_with_anchor", "correct", "correct_of_placed", "placed",
+    "largest_correct_group", "rmse_rotation_deg", "rmse_translation_mm", "neighbour_precision",
+    "neighbour_recall", "neighbour_f1", "seconds_per_puzzle",
+]  # fmt: skip
+FACTS = [
+    "solver", "data", "protocol", "puzzles", "fragments", "peak_memory_mb", "parameters",
+    "weights_hash", "version",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for k, split in enumerate(["train", "test", "test"]):
+        write_puzzle(folder / split / f"any name {k}", drawn_puzzle(pieces=3, seed=k, size_px=160))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def result(data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("bench") / "out"
+    done = run("bench", "--data", data, "--solver", "greedy", "--seeds", 2, "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def rows_of(out):
+    return {row["solver"]: row for row in json.loads((out / "results.json").read_text())["rows"]}
+
+
+def test_rows_hold_what_others_rely_on(result, data):
+    rows = rows_of(result)
+    assert set(rows) == {"greedy", "stack", "random", "ring", "truth", "true-centroids"}
+    for row in rows.values():
+        for key in FIGURES + FACTS:
+            assert key in row, key
+        for key in FIGURES:
+            interval = row[f"{key}_ci"]
+            if row[key] is not None:
+                assert interval[0] - 1e-9 <= row[key] <= interval[1] + 1e-9, key
+        assert (row["puzzles"], row["fragments"], row["protocol"]) == (3, 9, "strict")
+    assert rows["truth"]["q_pos"] == pytest.approx(1.0)
+    assert rows["truth"]["rmse_translation_mm"] == pytest.approx(0.0, abs=1e-9)
+    assert rows["greedy"]["q_pos"] > 0.9
+    assert rows["stack"]["q_pos"] < 0.5
+    assert rows["greedy"]["peak_memory_mb"] > 20
+
+
+def test_kept_predictions_score_the_same(result, data, tmp_path):
+    """Anyone can measure them again, and gets the table's figures."""
+    (folder,) = result.glob("predictions/*/greedy")
+    means = []
+    for seed in (0, 1):
+        target = tmp_path / "scores.json"
+        done = run("evaluate", folder / f"seed-{seed}", "--truth", data, "--json", target)
+        assert done.returncode == 0, done.stderr
+        means.append(json.loads(target.read_text())["mean"])
+    row = rows_of(result)["greedy"]
+    for key in ("q_pos", "correct", "rmse_rotation_deg", "neighbour_f1"):
+        assert sum(m[key] for m in means) / 2 == pytest.approx(row[key], abs=1e-6), key
+
+
+def test_a_split_is_a_part_and_must_exist(data, tmp_path):
+    bench([data], [], tmp_path / "out", split="test")
+    assert rows_of(tmp_path / "out")["ring"]["puzzles"] == 2
+    with pytest.raises(InputError, match="test, train"):
+        bench([data], [], tmp_path / "no", split="validation")
+
+
+def test_two_data_sets_give_two_rows_a_solver(data, tmp_path):
+    rows = bench([data / "train", data / "test"], ["ring"], tmp_path / "out")
+    assert [(r["data"], r["puzzles"]) for r in rows if r["solver"] == "ring"] == [
+        ((data / "train").as_posix(), 1),
+        ((data / "test").as_posix(), 2),
+    ]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX")
+def test_carries_on_after_a_kill(data, result, tmp_path):
+    out = tmp_path / "out"
+    arguments = ["bench", "--data", data, "--solver", "greedy", "--seeds", "2", "--out", out]
+    command = [sys.executable, "-m", "reassembly.cli", *map(str, arguments)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not list(out.glob("records/*/*/*/**/*.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = {p: p.stat().st_mtime_ns for p in out.glob("records/*/*/*/**/*.json")}
+    assert kept and not (out / "results.json").exists()
+    assert run(*arguments).returncode == 0
+    assert all(p.stat().st_mtime_ns == written for p, written in kept.items()), "was run again"
+    for name, row in rows_of(out).items():
+        for key in ("q_pos", "correct", "neighbour_recall"):
+            assert row[key] == rows_of(result)[name][key], (name, key)
+
+
+def test_changed_puzzles_are_measured_again(data, tmp_path):
+    folder = tmp_path / "data"
+    puzzle = drawn_puzzle(pieces=3, seed=1, size_px=160)
+    write_puzzle(folder / "p", puzzle)
+    bench([folder], [], tmp_path / "out")
+    before = rows_of(tmp_path / "out")["true-centroids"]["rmse_rotation_deg"]
+    write_puzzle(folder / "p", drawn_puzzle(pieces=3, seed=9, size_px=160))
+    bench([folder], [], tmp_path / "out")
+    assert rows_of(tmp_path / "out")["true-centroids"]["fragments"] == 3
+    records = list((tmp_path / "out").glob("records/*/truth/*/**/*.json"))
+    assert any("drawn-9" in r.name for r in records)
+    assert before is not None
+
+
+def test_frames_that_betray_the_orientation_are_turned(tmp_path):
+    """Pieces cut from a picture and stored upright: a solver that never turns anything must not
+    profit."""
+    upright = drawn_puzzle(pieces=4, seed=7, size_px=160, turned=False)
+    write_puzzle(tmp_path / "data" / "p", upright)
+    loaded = reassembly.load(tmp_path / "data" / "p")
+    assert {round(p.rotation_deg) for p in loaded.truth.values()} == {0}
+    bench([tmp_path / "data"], ["greedy"], tmp_path / "out")
+    rows = rows_of(tmp_path / "out")
+    assert rows["greedy"]["correct"] == 1.0
+    assert rows["ring"]["rmse_rotation_deg"] > 20
+
+
+def test_bad_requests(data, tmp_path):
+    with pytest.raises(InputError, match="there is no solver 'magic'"):
+        bench([data], ["magic"], tmp_path / "o")
+    with pytest.raises(InputError, match="seeds"):
+        bench([data], ["ring"], tmp_path / "o", seeds=0)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    with pytest.raises(InputError, match="holds no earlier bench"):
+        bench([data], ["ring"], tmp_path / "mine")
+    with pytest.raises(InputError, match="nowhere"):
+        bench([tmp_path / "nowhere"], ["ring"], tmp_path / "o")
