@@ -129,7 +129,7 @@ ROWS: tuple[Row, ...] = (
 
 def rows_at(resolution_mm: float) -> tuple[Row, ...]:
     """The rows that scans of this resolution can tell."""
-    return tuple(row for row in ROWS if row.finest_mm >= 3 * resolution_mm)
+    return tuple(row for row in ROWS if row.finest_mm >= 2.5 * resolution_mm)
 
 
 @dataclass(frozen=True)
