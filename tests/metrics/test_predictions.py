@@ -118,6 +118,17 @@ def test_a_folder_may_hold_more_than_is_asked_for(tmp_path):
     assert [row["id"] for row in evaluate(tmp_path, TWO)["puzzles"]] == ["two"]
 
 
+def test_puzzles_of_the_same_name_go_by_their_paths(tmp_path):
+    for part in ("left", "right"):
+        save_puzzle(FOUR, tmp_path / "truth" / part / "p")
+    write(tmp_path / "found" / "left" / "p.csv", assembled(FOUR))
+    write(tmp_path / "found" / "right" / "p.csv", assembled(FOUR, b=Pose(500, 0)))
+    result = evaluate(tmp_path / "found", tmp_path / "truth")
+    correct = {row["id"]: row["correct"] for row in result["puzzles"]}
+    assert correct == {"left/p": 1.0, "right/p": pytest.approx(2 / 3)}
+    assert result["mean"]["puzzles"] == 2
+
+
 def test_names_are_the_same_however_the_file_system_spells_accents(tmp_path):
     write(tmp_path / f"{unicodedata.normalize('NFD', three().id)}.csv", assembled(three()))
     assert evaluate(tmp_path, [three()])["mean"]["correct"] == 1.0

@@ -128,10 +128,13 @@ def _from_folder(folder: Path, sources: list[_Source]) -> Iterator[tuple[Puzzle,
     files = {_plain(path.name): path for path in sorted(folder.iterdir())}
     chosen: dict[str, Path] = {}
     for source in sources:
-        tried = [files.get(_plain(source.id) + ending) for ending in (".json", ".csv", ".txt")]
-        inner = files.get(_plain(source.id))
-        tried.append(_saved(inner) if inner is not None and inner.is_dir() else None)
-        if found := [path for path in tried if path is not None]:
+        # An id may be a path, where several puzzles have the same name.
+        tried = [
+            files.get(_plain(source.id) + ending, folder / f"{source.id}{ending}")
+            for ending in (".json", ".csv", ".txt")
+        ]
+        tried.append(_saved(files.get(_plain(source.id), folder / source.id)))
+        if found := [path for path in tried if path is not None and path.is_file()]:
             chosen[source.id] = found[0]
     missing = [source.id for source in sources if source.id not in chosen]
     if not chosen:
@@ -149,7 +152,7 @@ def _from_folder(folder: Path, sources: list[_Source]) -> Iterator[tuple[Puzzle,
         )
     for source in sources:
         puzzle, path = source.load(), chosen.get(source.id)
-        whole = path is not None and path.parent != folder
+        whole = path is not None and path.name == TABLE
         yield puzzle, None if path is None else _read(path, puzzle, whole_folder=whole)
 
 
