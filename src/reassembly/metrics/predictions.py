@@ -129,7 +129,7 @@ def _from_folder(folder: Path, sources: list[_Source]) -> Iterator[tuple[Puzzle,
     chosen: dict[str, Path] = {}
     for source in sources:
         # An id may be a path, where several puzzles have the same name.
-        tried = [
+        tried: list[Path | None] = [
             files.get(_plain(source.id) + ending, folder / f"{source.id}{ending}")
             for ending in (".json", ".csv", ".txt")
         ]
