@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -279,7 +281,7 @@ def test_compare_writes_tables_plots_and_a_report_that_agree(
         rows = list(csv.DictReader(lines))
     assert [float(r["distance"]) for r in rows] == [r["distance"] for r in result["rows"]]
     text = (out / "table.md").read_text(encoding="utf-8")
-    page = (out / "report.html").read_text(encoding="utf-8")
+    page = html.unescape((out / "report.html").read_text(encoding="utf-8"))
     for row in result["rows"]:
         assert row["title"] in text and row["title"] in page
     for group in ("pieces", "breaks", "paint"):
@@ -324,11 +326,18 @@ def test_compare_keeps_a_folder_that_holds_something(
     assert (tmp_path / "report.html").is_file()
 
 
-def test_side_by_side_refuses_different_references(sets: tuple[Path, Path], tmp_path: Path) -> None:
-    both = compare(*sets, tmp_path / "both")
-    one = compare(*sets, tmp_path / "one", only_a={"drawn-0"})
-    with pytest.raises(ValueError, match="same reference"):
-        side_by_side({"both": both, "one": one})
-    table = side_by_side({"first": both, "second": both}).splitlines()
+def test_side_by_side_sets_out_several_sets_against_one_reference() -> None:
+    def result(puzzles: int, b: Statistics) -> dict[str, Any]:
+        rows = [asdict(row) for row in distances(drawn_statistics(range(4)), b)]
+        about = {"name": "real", "puzzles": puzzles, "pieces": 20}
+        return {"a": about, "b": {**about, "name": "made"}, "rows": rows}
+
+    one = result(4, drawn_statistics(range(4)))
+    other = result(4, drawn_statistics(range(4), gap_px=3))
+    table = side_by_side({"tight": one, "worn": other}).splitlines()
     assert len({line.count("|") for line in table}) == 1
-    assert "distance of second" in table[0]
+    assert "distance of worn" in table[0]
+    gap = next(line for line in table if line.startswith("| gap "))
+    assert "**0.00**" in gap and f"**{other['rows'][5]['distance']:.2f}**" in gap
+    with pytest.raises(ValueError, match="same reference"):
+        side_by_side({"one": one, "other": result(3, drawn_statistics(range(4)))})
