@@ -1,6 +1,6 @@
 """Prints how long `--help` takes, and reading and outlining ten fragments of 2000 x 2000 px.
 
-    python benchmarks/core.py
+python benchmarks/core.py
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def write_fragments(folder: Path, count: int) -> None:
     y, x = np.mgrid[:2000, :2000] - 1000.0
     angle, radius = np.arctan2(y, x), np.hypot(x, y)
     for k in range(count):
-        wobble = sum(rng.normal(0, 60 / n) * np.cos(n * angle + rng.uniform(0, 6)) for n in range(2, 40))
+        wobble = sum(
+            rng.normal(0, 60 / n) * np.cos(n * angle + rng.uniform(0, 6)) for n in range(2, 40)
+        )
         mask = radius < 600 + wobble
         colour = cv2.GaussianBlur(rng.integers(0, 255, (2000, 2000, 3), np.uint8), (0, 0), 1.5)
         rgba = np.dstack([colour, mask * np.uint8(255)])

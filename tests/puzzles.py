@@ -47,7 +47,9 @@ def _picture(rng: np.random.Generator, size: int) -> np.ndarray:
     picture = np.clip(smooth + fine, 0, 255).astype(np.uint8)
     for _ in range(4):
         a, b = rng.integers(0, size, (2, 2))
-        cv2.line(picture, a.tolist(), b.tolist(), rng.integers(0, 255, 3).tolist(), max(2, size // 60))
+        cv2.line(
+            picture, a.tolist(), b.tolist(), rng.integers(0, 255, 3).tolist(), max(2, size // 60)
+        )
     return picture
 
 
@@ -63,11 +65,15 @@ def _cut(rng: np.random.Generator, size: int, pieces: int) -> list[np.ndarray]:
         along = (x - centre[0]) * math.cos(angle) + (y - centre[1]) * math.sin(angle)
         across = -(x - centre[0]) * math.sin(angle) + (y - centre[1]) * math.cos(angle)
         wave = sum(
-            rng.normal(0, size / 40) / k * np.sin(along * k * math.tau / size * 1.5 + rng.uniform(0, 6))
+            rng.normal(0, size / 40)
+            / k
+            * np.sin(along * k * math.tau / size * 1.5 + rng.uniform(0, 6))
             for k in range(1, 9)
         )
         sides = [mask & (across > wave), mask & (across <= wave)]
-        connected = [cv2.connectedComponents(s.astype(np.uint8), connectivity=4)[0] == 2 for s in sides]
+        connected = [
+            cv2.connectedComponents(s.astype(np.uint8), connectivity=4)[0] == 2 for s in sides
+        ]
         if all(connected) and min(s.sum() for s in sides) > mask.sum() / 5:
             parts[largest : largest + 1] = sides
     return parts
@@ -87,10 +93,16 @@ def _scan(
     to_scan = turn.T
     offset = side / 2 - to_scan @ centre + to_scan @ [0.5, 0.5] - 0.5
     matrix = np.column_stack([to_scan, offset])
-    scan = cv2.warpAffine(picture, matrix, (side, side), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
+    scan = cv2.warpAffine(
+        picture, matrix, (side, side), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT
+    )
     soft = cv2.warpAffine(mask.astype(np.float32), matrix, (side, side), flags=cv2.INTER_LINEAR)
     inside = soft > 0.5
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(inside.astype(np.uint8), connectivity=4)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(
+        inside.astype(np.uint8), connectivity=4
+    )
     inside = labels == 1 + stats[1:, cv2.CC_STAT_AREA].argmax() if count > 2 else inside
-    fragment = Fragment(name, np.where(inside[..., None], scan, 0).astype(np.uint8), inside, mm_per_px)
+    fragment = Fragment(
+        name, np.where(inside[..., None], scan, 0).astype(np.uint8), inside, mm_per_px
+    )
     return fragment, Pose(centre[0] * mm_per_px, centre[1] * mm_per_px, rotation)

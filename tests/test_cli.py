@@ -50,7 +50,9 @@ def write_puzzle(folder, puzzle):
         x, y, rot = reassembly.pose.to_repair(
             puzzle.truth[fragment.id], fragment.frame_px, fragment.mm_per_px
         )
-        entries.append({"filename": f"{fragment.id}.png", "pixel_position": [x, y], "rotation": rot})
+        entries.append(
+            {"filename": f"{fragment.id}.png", "pixel_position": [x, y], "rotation": rot}
+        )
     document = {"original_id": puzzle.id, "mm_per_px": puzzle.mm_per_px, "fragments": entries}
     (folder / "data.json").write_text(json.dumps(document), encoding="utf-8")
     return folder
@@ -82,7 +84,12 @@ def solved(with_truth, tmp_path_factory):
 def test_solve_writes_every_format(solved):
     names = {p.name for p in solved.iterdir()}
     assert names >= {
-        "poses.csv", "assembly.json", "assembly.svg", "outlines.geojson", "assembly.png", "report.html"
+        "poses.csv",
+        "assembly.json",
+        "assembly.svg",
+        "outlines.geojson",
+        "assembly.png",
+        "report.html",
     }
     with (solved / "poses.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -123,7 +130,14 @@ def test_other_protocols_are_shown_beside_strict(solved, with_truth, tmp_path):
     for protocol in ("paper", "repair-script"):
         target = tmp_path / f"{protocol}.json"
         done = run(
-            "evaluate", solved / "poses.csv", "--truth", with_truth, "--protocol", protocol, "--json", target
+            "evaluate",
+            solved / "poses.csv",
+            "--truth",
+            with_truth,
+            "--protocol",
+            protocol,
+            "--json",
+            target,
         )
         assert done.returncode == 0, done.stderr
         assert json.loads(target.read_text())["protocol"] == protocol
@@ -138,7 +152,8 @@ def test_evaluating_needs_no_torch(solved, with_truth):
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(solved / "poses.csv"), str(with_truth)],
-        capture_output=True, text=True,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 
@@ -149,7 +164,9 @@ def test_locked_pieces_stay(solved, with_truth, tmp_path):
         rows = list(csv.DictReader(file))[:2]
     locked = tmp_path / "locked.csv"
     moved = [(r["rpf"], float(r["x"]) + 1000.5, float(r["y"]) - 7, float(r["rot"])) for r in rows]
-    locked.write_text("rpf,x,y,rot\n" + "\n".join(",".join(map(str, m)) for m in moved), encoding="utf-8")
+    locked.write_text(
+        "rpf,x,y,rot\n" + "\n".join(",".join(map(str, m)) for m in moved), encoding="utf-8"
+    )
     done = run("solve", with_truth, "--out", tmp_path / "again", "--locked", locked)
     assert done.returncode == 0, done.stderr
     with (tmp_path / "again" / "poses.csv").open(encoding="utf-8") as file:
@@ -242,11 +259,15 @@ def png_header(width, height):
     """A PNG that claims a size; the pixels would not fit in memory."""
 
     def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
 
     header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
     data = zlib.compress(b"\0" * 1000)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    )
 
 
 def encoded(rgba):
@@ -398,8 +419,17 @@ def test_an_unknown_solver_and_device(cutouts, tmp_path):
 def test_interrupting_exits_with_130_and_leaves_nothing(tmp_path):
     folder = write_cutouts(tmp_path / "in", drawn_puzzle(pieces=14, seed=1, size_px=900))
     process = subprocess.Popen(
-        [sys.executable, "-m", "reassembly.cli", "solve", str(folder), "--out", str(tmp_path / "out")],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [
+            sys.executable,
+            "-m",
+            "reassembly.cli",
+            "solve",
+            str(folder),
+            "--out",
+            str(tmp_path / "out"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)

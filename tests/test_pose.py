@@ -55,7 +55,9 @@ def test_repair_pose_agrees_with_turning_and_pasting_the_picture(rot):
     np.testing.assert_allclose(pose.apply([mark_in_frame_mm])[0] / mm_per_px, centre, atol=0.05)
 
 
-@pytest.mark.parametrize(("angle", "wrapped"), [(359, -1), (180, 180), (-180, 180), (540, 180), (-1, -1)])
+@pytest.mark.parametrize(
+    ("angle", "wrapped"), [(359, -1), (180, 180), (-180, 180), (540, 180), (-1, -1)]
+)
 def test_angles_wrap_into_one_turn(angle, wrapped):
     assert wrap_deg(angle) == pytest.approx(wrapped)
 

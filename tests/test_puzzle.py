@@ -82,3 +82,16 @@ def test_an_assembly_is_consistent(puzzle):
         Assembly.of(puzzle, {"fragment_1": Pose(0, 0)}, confidence={"fragment_1": math.nan})
     with pytest.raises(ValueError, match="differ in these fragments"):
         Assembly(islands=({"other": Pose(0, 0)},), puzzle=puzzle)
+
+
+def test_an_anonymous_fragment_is_the_same_piece_in_another_frame(puzzle):
+    for fragment in puzzle.fragments:
+        outlined = replace(fragment)
+        assert outlined.polygon.area > 0
+        for known in (fragment, outlined):
+            stranger, shift = known.anonymous("x")
+            assert (stranger.id, dict(stranger.metadata)) == ("x", {})
+            fresh = replace(stranger)  # Outlined anew, from its pixels.
+            assert fresh.polygon.symmetric_difference(stranger.polygon).area < 1e-6
+            back = stranger.placed(shift)
+            assert back.symmetric_difference(fragment.polygon).area < 1e-3

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -108,9 +108,7 @@ def demo(
 def solve(
     path: Input,
     out: Out,
-    solver: Annotated[
-        str, typer.Option(help="A name that `reassembly solvers` lists.")
-    ] = "greedy",
+    solver: Annotated[str, typer.Option(help="A name that `reassembly solvers` lists.")] = "greedy",
     seed: Seed = 0,
     locked: Annotated[
         Path | None,
@@ -251,8 +249,10 @@ def inspect(
             f"{piece.frame_px[0]} x {piece.frame_px[1]}",
         )
     _print(table)
-    _say(f"Scale: {puzzle.metadata.get('scale', 'unknown')}. "
-         f"True poses: {'yes' if puzzle.truth else 'no'}.")
+    _say(
+        f"Scale: {puzzle.metadata.get('scale', 'unknown')}. "
+        f"True poses: {'yes' if puzzle.truth else 'no'}."
+    )
     if sheet is not None:
         from reassembly.io.render import contact_sheet_png
 
@@ -293,7 +293,9 @@ def generate(
     workers: Annotated[
         int | None, typer.Option(help="Processes.", show_default="one a core", min=1)
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Carry on with a run cut short.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Carry on with a run cut short.")
+    ] = False,
     force: Force = False,
 ) -> None:
     """Make semi-synthetic puzzles with true poses and break labels."""
@@ -322,9 +324,7 @@ def compare(
     data_a: Annotated[
         Path, typer.Argument(help="The reference: real puzzles.", show_default=False)
     ],
-    data_b: Annotated[
-        Path, typer.Argument(help="The puzzles in question.", show_default=False)
-    ],
+    data_b: Annotated[Path, typer.Argument(help="The puzzles in question.", show_default=False)],
     out: Out,
     ids_a: Annotated[
         str | None,
@@ -362,7 +362,9 @@ def compare(
         table.add_column(column, justify="right")
     for row in result["rows"]:
         figures = (row[key] for key in ("median_a", "median_b", "distance", "chance"))
-        table.add_row(row["title"], row["unit"], *("–" if f is None else f"{f:.3g}" for f in figures))
+        table.add_row(
+            row["title"], row["unit"], *("–" if f is None else f"{f:.3g}" for f in figures)
+        )
     _print(table)
     _say(f"Plots and tables: {out / 'report.html'}")
 
@@ -403,14 +405,14 @@ def _print_scores(rows: list[dict[str, Any]], title: str | None = None) -> None:
     """One row a solver, strict figures."""
     from rich.table import Table
 
-    from reassembly.bench.tables import HEADLINE, cell
+    from reassembly.bench.tables import ON_SCREEN, cell
 
-    table = Table(title=title, caption="strict protocol; shares from 0 to 1")
+    table = Table(title=title, caption="protocol strict; shares from 0 to 1, deg, mm, s a puzzle")
     table.add_column("solver")
-    for heading in HEADLINE.values():
+    for heading in ON_SCREEN.values():
         table.add_column(heading, justify="right")
     for row in rows:
-        table.add_row(row["solver"], *(cell(key, row.get(key)) for key in HEADLINE))
+        table.add_row(row["solver"], *(cell(key, row.get(key)) for key in ON_SCREEN))
     _print(table)
 
 
@@ -418,10 +420,10 @@ def _print_evaluation(result: dict[str, Any]) -> None:
     """One row a puzzle, the mean last."""
     from rich.table import Table
 
-    from reassembly.bench.tables import HEADLINE, cell
+    from reassembly.bench.tables import ON_SCREEN, cell
 
     rows = [*result["puzzles"], {"id": "mean", **result["mean"]}]
-    columns = {k: v for k, v in HEADLINE.items() if any(row.get(k) is not None for row in rows)}
+    columns = {k: v for k, v in ON_SCREEN.items() if any(row.get(k) is not None for row in rows)}
     table = Table(title=f"protocol {result['protocol']}", caption=result.get("units"))
     table.add_column("puzzle")
     for heading in columns.values():
@@ -475,10 +477,19 @@ def _spinner(text: str) -> Iterator[None]:
         yield
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """An `InputWarning` is one line for the user; other warnings are not for them."""
     if issubclass(category, InputWarning):
-        _console(stderr=True).print(f"warning: {message}", style="yellow", soft_wrap=True, markup=False)
+        _console(stderr=True).print(
+            f"warning: {message}", style="yellow", soft_wrap=True, markup=False
+        )
 
 
 def main() -> None:

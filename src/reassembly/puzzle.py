@@ -63,12 +63,33 @@ class Fragment:
         rows, columns = np.flatnonzero(self.mask.any(axis=1)), np.flatnonzero(self.mask.any(axis=0))
         top, left = max(rows[0] - margin_px, 0), max(columns[0] - margin_px, 0)
         window = np.s_[top : rows[-1] + 1 + margin_px, left : columns[-1] + 1 + margin_px]
-        return replace(
+        if self.mask[window].shape == self.mask.shape:
+            return self
+        crop = replace(
             self,
             image=self.image[window].copy(),
             mask=self.mask[window].copy(),
             offset_px=(self.offset_px[0] + int(left), self.offset_px[1] + int(top)),
         )
+        if "polygon" in vars(self):
+            vars(crop)["polygon"] = self.polygon
+        return crop
+
+    def anonymous(self, opaque_id: str) -> tuple[Fragment, Pose]:
+        """The fragment as a stranger may see it: under another id, without metadata, in the
+        frame of its own crop, since where a piece lay in its scan is no evidence.
+
+        Returns:
+            That fragment, and the motion from its frame to this one's.
+        """
+        crop = self.cropped()
+        height, width = crop.mask.shape
+        x, y = crop.origin_px
+        shift = Pose((width / 2 - x) * self.mm_per_px, (height / 2 - y) * self.mm_per_px)
+        stranger = replace(crop, id=opaque_id, frame_px=(0, 0), offset_px=(0, 0), metadata={})
+        if "polygon" in vars(self):
+            vars(stranger)["polygon"] = shapely.transform(self.polygon, shift.inverse().apply)
+        return stranger, shift
 
     @property
     def origin_px(self) -> tuple[float, float]:
@@ -194,7 +215,9 @@ class Assembly:
             if not 0.0 <= value <= 1.0:
                 raise ValueError(f"the confidence of {i} must lie between 0 and 1, but is {value}")
         if self.puzzle is not None and (odd := set(known) ^ set(self.puzzle.ids)):
-            raise ValueError(f"the assembly and its puzzle differ in these fragments: {sorted(odd)}")
+            raise ValueError(
+                f"the assembly and its puzzle differ in these fragments: {sorted(odd)}"
+            )
 
     @classmethod
     def of(
@@ -223,14 +246,20 @@ class Assembly:
         """The same assembly with other fragment ids."""
         return replace(
             self,
-            islands=tuple({names[i]: pose for i, pose in island.items()} for island in self.islands),
+            islands=tuple(
+                {names[i]: pose for i, pose in island.items()} for island in self.islands
+            ),
             unplaced=tuple(names[i] for i in self.unplaced),
             confidence={names[i]: value for i, value in self.confidence.items()},
             puzzle=puzzle,
         )
 
     def save(
-        self, folder: str | PathLike[str], *, force: bool = False, formats: Iterable[str] | None = None
+        self,
+        folder: str | PathLike[str],
+        *,
+        force: bool = False,
+        formats: Iterable[str] | None = None,
     ) -> Path:
         """Writes the assembly in every format into `folder`, all or nothing.
 

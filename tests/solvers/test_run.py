@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import pytest
+from tests.puzzles import drawn_puzzle
 
 from reassembly.errors import InputError
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
 from reassembly.solvers import Cancelled, Progress, get_solver, solve
-from tests.puzzles import drawn_puzzle
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,9 @@ def test_a_solver_sees_pixels_under_opaque_names_and_nothing_else(puzzle):
     for name in (*puzzle.ids, puzzle.id, "somewhere", "secret"):
         assert name not in shown
     assert set(vars(seen.fragments[0])) <= {f.name for f in fields(Fragment)} | {
-        "polygon", "area_mm2", "centroid_mm"
+        "polygon",
+        "area_mm2",
+        "centroid_mm",
     }
 
 
@@ -140,10 +142,9 @@ def test_previews_are_in_the_users_names_and_cancel_passes_through(puzzle):
 
 
 def test_bad_requests_are_explained(puzzle):
-    with pytest.raises(InputError, match="there is no solver 'gredy'.*greedy, stack"):
+    with pytest.raises(InputError, match=r"there is no solver 'gredy'.*greedy, stack"):
         get_solver("gredy")
     with pytest.raises(InputError, match="has 1 fragment, and a puzzle needs two"):
         solve(Puzzle("p", puzzle.fragments[:1]))
     with pytest.raises(InputError, match="does not have: fragment_9"):
         solve(puzzle, "stack", locked={"fragment_9": Pose(0, 0)})
-

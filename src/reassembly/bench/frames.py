@@ -41,7 +41,7 @@ def turn_fragment(fragment: Fragment, angle_rad: float) -> Fragment:
     soft = cv2.warpAffine(fragment.mask.astype(np.float32), matrix, (side, side))
     turned = replace(
         fragment,
-        image=image,
+        image=np.asarray(image, np.uint8),
         mask=_largest_part(soft > 0.5),
         frame_px=(side, side),
         offset_px=(0, 0),

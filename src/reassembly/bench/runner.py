@@ -95,7 +95,13 @@ def bench(
 
     sets = _data_sets(data, split)
     tasks = [
-        _Task(source, label, _signature(source), tuple((n, s) for n in names for s in range(seeds)), out)
+        _Task(
+            source,
+            label,
+            _signature(source),
+            tuple((n, s) for n in names for s in range(seeds)),
+            out,
+        )
         for label, sources in sets.items()
         for names in [cheap, *([name] for name in own)]
         for source in sources
@@ -139,7 +145,12 @@ def _row(name: str, label: str, records: list[dict[str, Any]]) -> dict[str, Any]
         "seeds": len({record["seed"] for record in records}),
         "failed": sum(record.get("error") is not None for record in records),
         **summarise(figures),
-        **summarise([{"id": r["puzzle"], "seed": r["seed"], "seconds_per_puzzle": r.get("seconds")} for r in records]),
+        **summarise(
+            [
+                {"id": r["puzzle"], "seed": r["seed"], "seconds_per_puzzle": r.get("seconds")}
+                for r in records
+            ]
+        ),
         "peak_memory_mb": max(costs["peak_memory_mb"], default=None),
         "parameters": max(costs["parameters"], default=None),
         "weights_hash": next(iter(costs["weights_hash"]), None),
@@ -221,7 +232,7 @@ def _unfinished(task: _Task) -> _Task:
         if not path.is_file():
             return False
         record = _read(path)
-        return record["signature"] == task.signature and record["version"] == __version__
+        return bool(record["signature"] == task.signature and record["version"] == __version__)
 
     left = tuple(run for run in task.runs if not holds(*run))
     return _Task(task.source, task.data, task.signature, left, task.out)

@@ -11,7 +11,7 @@ from typing import Any
 
 from reassembly.io.files import atomic_write
 
-__all__ = ["HEADLINE", "cell", "markdown", "write_tables"]
+__all__ = ["HEADLINE", "ON_SCREEN", "cell", "markdown", "write_tables"]
 
 HEADLINE: dict[str, str] = {
     "q_pos": "q_pos",
@@ -26,14 +26,28 @@ HEADLINE: dict[str, str] = {
     "neighbour_f1": "neighbour F1",
     "seconds_per_puzzle": "s / puzzle",
 }
-"""The columns that a table shows, with their headings; files hold all of them."""
+"""The columns that a written table shows, with their headings; CSV and JSON hold all of them."""
+
+ON_SCREEN: dict[str, str] = {
+    "q_pos": "q_pos",
+    "q_pos_mean": "q_pos_mean",
+    "correct": "correct",
+    "placed": "placed",
+    "rmse_rotation_deg": "deg",
+    "rmse_translation_mm": "mm",
+    "neighbour_f1": "F1",
+    "seconds_per_puzzle": "s",
+}
+"""The columns that fit into a terminal."""
 
 
 def cell(key: str, value: float | None) -> str:
     """A figure as a table shows it; a figure that does not exist is a dash."""
     if value is None:
         return "–"
-    return f"{value:.1f}" if key.startswith("rmse") or key == "seconds_per_puzzle" else f"{value:.3f}"
+    return (
+        f"{value:.1f}" if key.startswith("rmse") or key == "seconds_per_puzzle" else f"{value:.3f}"
+    )
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -88,7 +88,8 @@ def check_device(name: str, device: str) -> None:
     devices = _info(name).devices
     if device not in devices:
         raise InputError(
-            f"solver {name} does not run on {device}", f"Give --device {devices[0]}, or leave it out"
+            f"solver {name} does not run on {device}",
+            f"Give --device {devices[0]}, or leave it out",
         )
 
 

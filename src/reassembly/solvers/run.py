@@ -21,19 +21,18 @@ __all__ = ["blind", "solve"]
 DEFAULT_SOLVER = "greedy"
 
 
-def blind(puzzle: Puzzle, seed: int) -> tuple[Puzzle, dict[str, str]]:
+def blind(puzzle: Puzzle, seed: int) -> tuple[Puzzle, dict[str, str], dict[str, Pose]]:
     """The puzzle as a solver may see it: opaque ids, shuffled, no metadata, no truth.
 
-    Each fragment's frame is replaced by its crop's, since where a piece lay in its scan is not
-    evidence either. Returns the blinded puzzle and a map from opaque ids to the real ones.
+    Returns:
+        The blinded puzzle, and by opaque id the real one and the motion from the blinded
+        fragment's frame to the real one's.
     """
     order = np.random.default_rng([seed, 0x5EED]).permutation(len(puzzle))
     names = {f"piece-{k:04d}": puzzle.fragments[index].id for k, index in enumerate(order)}
-    fragments = [
-        replace(puzzle[real].cropped(), id=opaque, frame_px=(0, 0), offset_px=(0, 0), metadata={})
-        for opaque, real in names.items()
-    ]
-    return Puzzle("puzzle", tuple(fragments)), names
+    strangers = {opaque: puzzle[real].anonymous(opaque) for opaque, real in names.items()}
+    blinded = Puzzle("puzzle", tuple(fragment for fragment, _ in strangers.values()))
+    return blinded, names, {opaque: shift for opaque, (_, shift) in strangers.items()}
 
 
 def solve(
@@ -74,8 +73,7 @@ def solve(
     name = solver if isinstance(solver, str) else type(solver).__name__
     if isinstance(solver, str):
         solver = get_solver(solver, **settings)
-    blinded, names = blind(puzzle, seed)
-    shift = {opaque: _shift(puzzle, real) for opaque, real in names.items()}
+    blinded, names, shift = blind(puzzle, seed)
 
     def reveal(answer: Assembly) -> Assembly:
         """Back to the user's names and frames."""
@@ -101,14 +99,6 @@ def solve(
     _check_locks(answer, opaque_locks, name)
     revealed = reveal(answer)
     return revealed if locked else _from_corner(revealed)
-
-
-def _shift(puzzle: Puzzle, fragment_id: str) -> Pose:
-    """The motion from the blinded fragment's frame to the fragment's own."""
-    crop = puzzle[fragment_id].cropped()
-    x, y = crop.origin_px
-    height, width = crop.mask.shape
-    return Pose((width / 2 - x) * crop.mm_per_px, (height / 2 - y) * crop.mm_per_px)
 
 
 def _check_locks(answer: Assembly, locked: Mapping[str, Pose], name: str) -> None:
