@@ -30,7 +30,7 @@ def turn_fragment(fragment: Fragment, angle_rad: float) -> Fragment:
     height, width = fragment.mask.shape
     turn = rotation_matrix(angle_rad)
     corners = np.array([[0, 0], [width, 0], [0, height], [width, height]]) - fragment.origin_px
-    reach = int(math.ceil(np.abs(corners @ turn.T).max())) + 2
+    reach = math.ceil(np.abs(corners @ turn.T).max()) + 2
     side = 2 * reach
     # OpenCV puts pixel centres at whole numbers, we put them at halves.
     origin = np.array(fragment.origin_px) - 0.5

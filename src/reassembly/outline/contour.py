@@ -33,7 +33,8 @@ def mask_polygon(mask: NDArray[np.bool_]) -> Polygon:
         z=padded, name="serial", fill_type=contourpy.FillType.OuterOffset
     ).filled(0.5, 2.0)
     polygons = []
-    for points, offsets in zip(traced[0], traced[1], strict=True):
+    for points, offsets in zip(*traced, strict=True):
+        assert points is not None and offsets is not None  # Only a chunk without a contour has none.
         rings = [points[a:b] - 0.5 for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
         polygons.append(Polygon(rings[0], rings[1:]))
     largest = max(polygons, key=lambda polygon: polygon.area)
