@@ -96,7 +96,7 @@ def demo(
     """Paint a fresco, break it, solve it, and write pictures and a report."""
     from reassembly.demo import make_demo
 
-    with _progress_bar("painting") as progress:
+    with _progress_bar("demo") as progress:
         rows = make_demo(
             out, pieces=pieces, preset=preset.value, seed=seed, force=force, progress=progress
         )

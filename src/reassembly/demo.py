@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from reassembly.io.files import check_output_folder, output_folder
 from reassembly.io.render import contact_sheet_png, png_bytes, render_assembly
 from reassembly.metrics import score
+from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Puzzle
 from reassembly.solvers import ProgressCallback, available_solvers, solve
 from reassembly.solvers.base import report
@@ -69,6 +71,21 @@ def _row(name: str, puzzle: Puzzle, answer: Assembly, seconds: float) -> dict[st
     return {"solver": name, **score(puzzle, answer), "seconds_per_puzzle": seconds}
 
 
+def _upright(assembly: Assembly) -> Assembly:
+    """The assembly turned as a whole so that its largest piece lies as the truth has it."""
+    puzzle = assembly.puzzle
+    assert puzzle is not None and puzzle.truth is not None
+    islands = []
+    for island in assembly.islands:
+        known = [i for i in island if i in puzzle.truth]
+        motion = Pose(0.0, 0.0)
+        if known:
+            anchor = max(known, key=lambda i: puzzle[i].area_mm2)
+            motion = puzzle.truth[anchor] @ island[anchor].inverse()
+        islands.append({i: motion @ pose for i, pose in island.items()})
+    return replace(assembly, islands=tuple(islands))
+
+
 def _overview(picture: NDArray[np.uint8], assembly: Assembly, row: dict[str, Any]) -> bytes:
     """Three pictures side by side: as painted, as found, as solved."""
     import io
@@ -79,7 +96,7 @@ def _overview(picture: NDArray[np.uint8], assembly: Assembly, row: dict[str, Any
     puzzle = assembly.puzzle
     assert puzzle is not None
     sheet = cv2.imdecode(np.frombuffer(contact_sheet_png(puzzle), np.uint8), cv2.IMREAD_COLOR_RGB)
-    solved = render_assembly(assembly, puzzle.mm_per_px, background=(255, 255, 255))
+    solved = render_assembly(_upright(assembly), puzzle.mm_per_px, background=(255, 255, 255))
     placed = len(assembly.poses)
     right = round((row["correct"] or 0.0) * row["fragments"])
     titles = {
