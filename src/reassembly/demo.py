@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,10 +98,11 @@ def _overview(picture: NDArray[np.uint8], assembly: Assembly, row: dict[str, Any
     solved = render_assembly(_upright(assembly), puzzle.mm_per_px, background=(255, 255, 255))
     placed = len(assembly.poses)
     right = round((row["correct"] or 0.0) * row["fragments"])
+    verdict = f"{placed} placed, {right} of {row['fragments']} right relative to the largest"
     titles = {
         "As painted": picture,
         f"As found: {len(puzzle)} pieces": sheet,
-        f"As solved: {placed} placed, {right} of {row['fragments']} correct beside the anchor": solved,
+        f"As solved: {verdict}": solved,
     }
     figure = Figure(figsize=(13.5, 4.8), layout="constrained")
     for panel, (title, shown) in zip(figure.subplots(1, 3), titles.items(), strict=True):
