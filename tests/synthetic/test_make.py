@@ -16,7 +16,8 @@ import shapely
 
 from reassembly.errors import InputError
 from reassembly.io.render import render_placements
-from reassembly.synthetic.make import PRESETS, draw_pieces, make_puzzle, recipe, stream
+from reassembly.synthetic.make import PRESETS, Preset, draw_pieces, make_puzzle, recipe, stream
+from reassembly.synthetic.wear import PRISTINE, WearSettings
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +142,21 @@ def test_the_papers_disturbance_is_part_of_the_true_pose():
     assert max(abs(p.rotation_deg) for p in apart) <= 3.0
     assert any(abs(p.rotation_deg) > 0.3 for p in apart)
     assert any(abs(p.rotation_deg) < 1e-9 and abs(p.x_mm) > 1e-3 for p in apart)
+
+
+def test_a_preset_chooses_the_style_of_its_walls_and_veils_them():
+    wear = WearSettings(veil=(0.5, 0.5), veil_colour=(0, 0, 0))
+    bare, veiled = (
+        make_puzzle(
+            recipe(Preset("own", wear=w, styles={"linear": 1.0}), size_px=160, pieces=(2, 2)), 5, 0
+        ).picture
+        for w in (PRISTINE, wear)
+    )
+    assert np.abs(veiled - 0.5 * bare).max() <= 0.5 + 1e-9
+    other = Preset("own", styles={"first": 1.0})
+    assert not np.array_equal(
+        bare, make_puzzle(recipe(other, size_px=160, pieces=(2, 2)), 5, 0).picture
+    )
 
 
 def test_strays_have_no_pose_and_lost_pieces_leave_the_rest_connected():

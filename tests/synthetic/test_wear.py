@@ -19,6 +19,7 @@ from reassembly.synthetic.wear import (
     disturbance,
     loss_field,
     tick_marks,
+    veil_paint,
     wear_piece,
 )
 
@@ -143,8 +144,16 @@ def test_the_papers_disturbance_is_a_turn_or_a_shift():
             assert np.allclose(moved, 0)
         else:
             assert 0 < np.abs(moved).max() <= PAPER.shift_mm
-    still = disturbance(centre, rng(), REALISTIC)
+    still = disturbance(centre, rng(), PRISTINE)
     assert np.allclose(still.apply([[7.0, 3.0]]), [[7, 3]])
+
+
+def test_a_veil_draws_all_colours_towards_its_own_by_the_share_it_hides():
+    picture = rng(1).integers(0, 256, (20, 30, 3), dtype=np.uint8)
+    assert veil_paint(picture, rng(), PRISTINE) is picture
+    settings = WearSettings(veil=(0.6, 0.6), veil_colour=(150, 160, 170))
+    expected = 0.4 * picture + 0.6 * np.array([150, 160, 170])
+    assert np.abs(veil_paint(picture, rng(), settings) - expected).max() <= 0.5 + 1e-9
 
 
 def test_flakes_show_plaster_at_the_rim_only():

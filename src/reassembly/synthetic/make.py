@@ -7,7 +7,7 @@ these two numbers and the recipe alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
@@ -40,6 +40,7 @@ from reassembly.synthetic.wear import (
     disturbance,
     loss_field,
     tick_marks,
+    veil_paint,
     wear_piece,
 )
 
@@ -81,6 +82,8 @@ class Preset:
     cut: CutSettings = field(default_factory=CutSettings)
     wear: WearSettings = PRISTINE
     scan: ScanSettings = PLAIN
+    styles: Mapping[str, float] | None = None
+    """How often each style of wall is painted; None for the painter's own frequencies."""
     typical_diameter: float = 0.977
     """Median equivalent diameter of its pieces, over the side of a square of the picture's area
     divided by the mean number of pieces; measured. It sets the scale."""
@@ -94,22 +97,23 @@ PRESETS = {
         Preset(
             "realistic",
             cut=CutSettings(
-                knot_offset=1 / 40,
-                wavy=0.3,
-                wave_amplitude=1 / 90,
-                roughness_mm=0.6,
-                roughness_longest_mm=40.0,
-                roughness_exponent=1.3,
-                min_side_mm=20.0,
-                min_area_mm2=22.0**2,
+                knot_offset=1 / 55,
+                wavy=0.8,
+                wave_bias=1 / 200,
+                wave_amplitude=1 / 100,
+                roughness_mm=0.46,
+                roughness_longest_mm=24.0,
+                min_side_mm=18.0,
+                min_area_mm2=20.0**2,
                 max_aspect=2.3,
                 min_fill=0.5,
-                min_end_distance_mm=14.0,
+                min_end_distance_mm=12.0,
                 rim_mm=(0.0, 14.0),
             ),
             wear=REALISTIC,
             scan=STUDIO,
-            typical_diameter=0.709,
+            styles={"linear": 0.8, "ceiling": 0.1, "third": 0.05, "fourth": 0.05},
+            typical_diameter=0.718,
         ),
     )
 }
@@ -233,7 +237,7 @@ def make_puzzle(wanted: Recipe, seed: int, index: int) -> MadePuzzle:
     lost = round((total - strays) * missing / (1 - missing))
     # Pieces that nobody will see must not make those too small that were asked for.
     lost = min(lost, max(most_pieces(wanted.size_px**2) - total, 0))
-    picture, chosen = draw_picture(wanted.pictures, rng, wanted.size_px, wanted.mm_per_px)
+    picture, chosen = _fresco(wanted, rng)
     pieces = _Workshop(wanted, picture, total - strays + lost, rng)
     sources: list[int | None] = list(pieces.without(lost, rng))
     made = [pieces.finish(k, rng) for k in sources if k is not None]
@@ -318,13 +322,24 @@ class _Workshop:
         return fragment, home, truth
 
 
+def _fresco(
+    wanted: Recipe, rng: np.random.Generator, share: float = 1.0, other_than: int | None = None
+) -> tuple[Picture, int | None]:
+    """What is to be cut, as old as the preset wants it; see `draw_picture`."""
+    preset, pictures = wanted.preset, wanted.pictures
+    picture, chosen = draw_picture(
+        pictures, rng, wanted.size_px, wanted.mm_per_px, share, other_than, preset.styles
+    )
+    if pictures and chosen is not None and not isinstance(pictures.sources[chosen], str):
+        return picture, chosen  # Real fragments have faded already.
+    return picture._replace(rgb=veil_paint(picture.rgb, rng, preset.wear)), chosen
+
+
 def _stray(
     wanted: Recipe, count: int, other_than: int | None, rng: np.random.Generator
 ) -> tuple[Fragment, Pose, Pose]:
     """A piece of another fresco, about as large as the puzzle's own."""
-    picture, _ = draw_picture(
-        wanted.pictures, rng, wanted.size_px, wanted.mm_per_px, STRAY_SHARE, other_than
-    )
+    picture, _ = _fresco(wanted, rng, STRAY_SHARE, other_than)
     pieces = _Workshop(wanted, picture, max(2, round(STRAY_SHARE * count)), rng)
     return pieces.finish(int(rng.integers(pieces.count)), rng)
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
@@ -115,6 +115,7 @@ def draw_picture(
     mm_per_px: float,
     share: float = 1.0,
     other_than: int | None = None,
+    styles: Mapping[str, float] | None = None,
 ) -> tuple[Picture, int | None]:
     """A picture whose paint covers about `size_px` x `size_px` x `share` pixels.
 
@@ -122,6 +123,8 @@ def draw_picture(
         pictures: where to take it from; None to have it painted.
         share: less than 1 for a part of that area, cut out of a picture of the same grain.
         other_than: the index of a picture that is not wanted.
+        styles: how often each style of `painter.STYLES` is painted; as often as it says by
+            default.
 
     Returns:
         The picture and its index in `pictures` (None for a painted one).
@@ -132,7 +135,9 @@ def draw_picture(
         from reassembly.synthetic.painter import paint
 
         side = round(size_px * math.sqrt(share))
-        rgb = paint(side, side, seed=int(rng.integers(2**31)), mm_per_px=mm_per_px)
+        seed = int(rng.integers(2**31))
+        style = None if styles is None else str(rng.choice(list(styles), p=list(styles.values())))
+        rgb = paint(side, side, seed=seed, mm_per_px=mm_per_px, style=style)
         return Picture(rgb, np.ones(rgb.shape[:2], np.bool_)), None
     chosen = choices[int(rng.integers(len(choices)))]
     source = _open(pictures.sources[chosen], size_px)

@@ -51,12 +51,12 @@ PLAIN = ScanSettings()
 
 STUDIO = ScanSettings(
     white_balance=0.008,
-    exposure=0.02,
-    shading=0.03,
+    exposure=0.03,
+    shading=0.04,
     blur_mm=(0.0, 0.2),
-    noise=(0.5, 2.5),
+    noise=(0.3, 1.0),
     scale_error=0.002,
-    mask_step_mm=(0.3, 0.9),
+    mask_step_mm=(0.2, 0.8),
 )
 """Pieces photographed one by one, over months, by hand."""
 

@@ -29,6 +29,7 @@ __all__ = [
     "disturbance",
     "loss_field",
     "tick_marks",
+    "veil_paint",
     "wear_piece",
 ]
 
@@ -96,6 +97,12 @@ class WearSettings:
     stain_colour: tuple[int, int, int] = (172, 156, 134)
     """RGB of the dirt."""
 
+    veil: tuple[float, float] = (0.0, 0.0)
+    """How much of the paint's colour fading and a film of lime hide everywhere, from 0 to 1, drawn
+    per fresco."""
+    veil_colour: tuple[int, int, int] = (156, 158, 161)
+    """RGB of that film."""
+
     missing: tuple[float, float] = (0.0, 0.0)
     """Share of the pieces that are lost, drawn per puzzle. Those left hang together."""
     strays: tuple[float, ...] = (1.0,)
@@ -105,7 +112,7 @@ class WearSettings:
     """Probability that conservators drew tick marks across this puzzle's joins."""
     ticks_share: float = 0.7
     """Share of the joins that are marked in such a puzzle."""
-    tick_length_mm: tuple[float, float] = (5.0, 14.0)
+    tick_length_mm: tuple[float, float] = (8.0, 22.0)
     tick_width_mm: tuple[float, float] = (0.35, 0.8)
     tick_spacing_mm: tuple[float, float] = (2.0, 6.0)
     """Distance of the two or three strokes of a mark."""
@@ -119,22 +126,27 @@ PAPER = WearSettings(erosion_steps=(1, 5), erosion_step_mm=0.24, turn_deg=3.0, s
 motion left them, so that it is part of their true poses."""
 
 REALISTIC = WearSettings(
+    turn_deg=3.0,
+    shift_mm=2.0,
     loss_mm=1.9,
     loss_spread=0.65,
     loss_wavelength_mm=90.0,
     loss_shared=0.5,
-    loss_roughness_mm=0.18,
-    loss_roughness_longest_mm=8.0,
+    loss_roughness_mm=0.11,
+    loss_roughness_longest_mm=6.0,
     loss_roughness_exponent=1.0,
-    rounding_mm=(0.5, 3.0),
+    rounding_mm=(1.0, 4.5),
     chip_probability=0.3,
     chip_mm=(1.0, 6.0),
-    sawn_probability=0.15,
+    sawn_probability=0.25,
     sawn_mm=(0.5, 2.5),
-    flake_share=0.15,
+    flake_share=0.2,
     flake_mm=2.0,
-    stain_mm=3.0,
-    stain_strength=0.35,
+    flake_colour=(168, 167, 166),
+    stain_mm=1.2,
+    stain_strength=0.38,
+    stain_colour=(96, 93, 90),
+    veil=(0.35, 0.8),
     missing=(0.1, 0.5),
     strays=(0.9, 0.1),
     ticks_probability=0.3,
@@ -194,6 +206,15 @@ def disturbance(centre: Pose, rng: np.random.Generator, settings: WearSettings) 
     x, y = (0.0, 0.0) if turns else rng.uniform(-1, 1, 2) * settings.shift_mm
     moved = Pose(centre.x_mm + x, centre.y_mm + y, angle)
     return moved @ Pose(-centre.x_mm, -centre.y_mm)
+
+
+def veil_paint(picture: Bytes, rng: np.random.Generator, settings: WearSettings) -> Bytes:
+    """The (H, W, 3) picture of a whole fresco as it looks through its veil."""
+    if settings.veil[1] <= 0:
+        return picture
+    cover = rng.uniform(*settings.veil)
+    levels = np.arange(256)[:, None] * (1 - cover) + np.array(settings.veil_colour) * cover
+    return np.asarray(cv2.LUT(picture, np.rint(levels).astype(np.uint8)[None]))
 
 
 def damage_paint(
