@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 Image = NDArray[Any]
 """Of float32; cv2 does not tell the type of what it returns."""
 
-RESOLUTION_MM = 0.3
+RESOLUTION_MM = 0.35
 """Pixel and standard deviation of the blur to which all scans are brought."""
 REACH_MM = 10.0
 """Two outlines further apart than this are no join."""
