@@ -1,4 +1,8 @@
-"""Puzzles from folders and zip files of any layout, found and told apart by what they hold."""
+"""Puzzles from folders and zip files of any layout, found and told apart by what they hold.
+
+Zip files come from anywhere: every entry is checked before the first is read, and nothing is ever
+unpacked to disk.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reassembly.errors import InputError, InputWarning
-from reassembly.io.files import output_folder
-from reassembly.io.images import Picture, is_image_name, read_image
+from reassembly.io.files import check_output_folder, output_folder
+from reassembly.io.images import MAX_FILE_BYTES, Picture, is_image_name, read_image
 from reassembly.io.poses_csv import read_pose_rows
 from reassembly.io.segment import Piece, find_pieces, segment_many
 from reassembly.pose import from_repair
@@ -40,6 +44,12 @@ MIN_AREA_PX = 100
 """Anything smaller is a speck, not a fragment."""
 SECOND_PART = 0.05
 """Share of a fragment's area from which on a second part is worth a warning."""
+SEVERAL_PARTS = (
+    "this picture shows several separate parts, and only the largest is taken; for several "
+    "pieces in one picture, use `reassembly cutout`"
+)
+LIKELY_SHARE = 0.005
+"""A piece that covers less of its photograph is probably none."""
 SPLITS = ("train", "test", "val", "validation")
 MAX_MEMBERS, MAX_ZIP_BYTES, MAX_RATIO, HARMLESS_BYTES = 20_000, 16 << 30, 100, 64 << 20
 """Of a zip: files, bytes unpacked, bytes unpacked for each one packed (pictures are packed
@@ -76,8 +86,11 @@ class PuzzleSource:
             _check_scale(mm_per_px, None, "the scale")
         if self.kind == "repair-v1":
             return _load_v1(self, reading)
-        files = _Zip(self.path, self.inside) if self.path.is_file() else _Folder(self.path)
-        return (_load_v2 if self.kind == "repair-v2" else _load_plain)(self, files, reading)
+        loader = _load_v2 if self.kind == "repair-v2" else _load_plain
+        if not self.path.is_file():
+            return loader(self, _Folder(self.path), reading)
+        with _Zip(self.path, self.inside) as files:
+            return loader(self, files, reading)
 
 
 @dataclass(frozen=True)
@@ -98,10 +111,14 @@ def load(
     RePAIR puzzle of either release.
 
     The scale is, in this order: `mm_per_px`; that in `data.json`; a sidecar `scale.json`
-    (`{"mm_per_px": 0.1}` or `{"mm_per_px": {"a.png": 0.1}}`) or `a.png.json`; the file's own
-    resolution, unless it is a mere default (72 or 96 dpi) or a camera's; RePAIR's for RePAIR's
-    layouts. Else 0.1357 mm is assumed, with a warning; `metadata["scale"]` of the puzzle says
-    which it was.
+    (`{"mm_per_px": 0.1}` or `{"mm_per_px": {"a.png": 0.1}}`) or `a.png.json`; RePAIR's for RePAIR's
+    layouts; the file's own resolution, unless it is a mere default (72 or 96 dpi, or up to 1) or
+    a camera's, which know no lengths on the object. Else 0.1357 mm is assumed, with a warning;
+    `metadata["scale"]` of the puzzle says which it was: `option`, `data.json`, `sidecar`,
+    `repair`, `dpi` or `assumed`.
+
+    A picture with a transparent ground is a cut-out, any other a photograph, whose piece is found
+    by the plain ground around it. Of several parts the largest counts.
 
     Args:
         path: what to read; see `find_puzzles` for a folder of several.
@@ -125,36 +142,38 @@ def find_puzzles(path: str | PathLike[str]) -> list[PuzzleSource]:
 
     Puzzles are found by their `data.json` under any folder name, or by RePAIR v1's
     `2D_Ground_Truth`; where there is neither, the folder or zip itself is one puzzle. Ids are
-    the puzzles' own, or their paths under `path` where several have the same.
+    the puzzles' own, or their paths under `path`, with slashes, where several have the same.
     """
     root = Path(path)
     if not root.exists():
         raise InputError("there is no such file or folder", "Check the path", path)
-    sources = _in_file(root) if root.is_file() else _in_folder(root)
-    often = Counter(source.id for source in sources)
-    unique = [
-        replace(source, id=_relative_name(source, root)) if often[source.id] > 1 else source
-        for source in sources
+    try:
+        sources = _in_file(root) if root.is_file() else _in_folder(root)
+    except OSError as error:
+        what = f"this cannot be read ({error.strerror or error})"
+        raise InputError(what, "Check its permissions", path) from error
+    if len(sources) == 1:
+        return sources
+    # Without regard to case, since ids become file names.
+    often = Counter(source.id.casefold() for source in sources)
+    by_path = [replace(source, id=_relative_name(source, root)) for source in sources]
+    named = [
+        other if often[source.id.casefold()] > 1 else source
+        for source, other in zip(sources, by_path, strict=True)
     ]
-    return sorted(unique, key=lambda source: (str(source.path), source.inside))
+    if len({source.id.casefold() for source in named}) < len(named):
+        named = by_path
+    return sorted(named, key=lambda source: (str(source.path), source.inside))
 
 
 def _in_file(path: Path) -> list[PuzzleSource]:
     if path.name == "data.json":
-        return [_v2_source(path)]
+        return [_v2_source(_Folder(path.parent), path.parent)[0]]
     suffix = path.suffix.lower()
     if suffix == ".txt":
         return [PuzzleSource(path.stem, path, "repair-v1", _split(path))]
-    if suffix == ".zip":
-        names = _Zip(path).names()
-        folders = sorted({str(PurePosixPath(n).parent) for n in names if n.endswith("data.json")})
-        if not folders:
-            return [PuzzleSource(path.stem, path, "fragments")]
-        insides = ["" if folder == "." else folder for folder in folders]
-        return [
-            PuzzleSource(PurePosixPath(i).name or path.stem, path, "repair-v2", None, i)
-            for i in insides
-        ]
+    if suffix == ".zip" or zipfile.is_zipfile(path):
+        return _in_zip(path)
     if is_image_name(path.name):
         raise InputError(
             "this is one picture, and a puzzle is a folder of them",
@@ -164,29 +183,71 @@ def _in_file(path: Path) -> list[PuzzleSource]:
     raise InputError("this is no puzzle", "Give a folder or a zip of pictures", path)
 
 
+def _in_zip(path: Path) -> list[PuzzleSource]:
+    sources = []
+    with _Zip(path) as files:
+        names = files.names()
+        for name in names:
+            if PurePosixPath(name).name == "data.json":
+                inside = name.removesuffix("data.json").rstrip("/")
+                source, ours = _v2_source(files, path, inside)
+                if ours or not inside:
+                    sources.append((ours, source))
+    if sources:
+        return [source for ours, source in sources if ours] or [sources[0][1]]
+    return [PuzzleSource(path.stem, path, "fragments", _split(path), _picture_folder(names, path))]
+
+
 def _in_folder(root: Path) -> list[PuzzleSource]:
     if (table := _v1_table_of(root)) is not None:
         return [PuzzleSource(table.stem, table, "repair-v1", _split(table))]
-    sources = []
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+    sources, pictures, seen = [], [], set()
+    for folder, folders, names in os.walk(root, followlinks=True):
         here = Path(folder)
+        if (real := os.path.realpath(folder)) in seen:  # A link that leads back up.
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        pictures += [
+            (here / name).relative_to(root).as_posix()
+            for name in names
+            if is_image_name(name) and not name.startswith(".")
+        ]
         if "data.json" in names:
-            sources.append(_v2_source(here / "data.json"))
+            source, ours = _v2_source(_Folder(here), here)
+            if ours or here == root:
+                sources.append((ours, source))
         if here.name == "2D_Ground_Truth":
             sources += [
-                PuzzleSource(Path(name).stem, here / name, "repair-v1", _split(here))
+                (True, PuzzleSource(Path(name).stem, here / name, "repair-v1", _split(here)))
                 for name in sorted(names)
                 if name.lower().endswith(".txt")
             ]
-    return sources or [PuzzleSource(root.resolve().name, _picture_folder(root), "fragments")]
+    if sources:
+        # Another program's data.json is passed over, unless it is all there is to complain about.
+        return [source for ours, source in sources if ours] or [sources[0][1]]
+    where = root / _picture_folder(pictures, root)
+    return [PuzzleSource(root.resolve().name, where, "fragments", _split(root))]
 
 
-def _v2_source(file: Path) -> PuzzleSource:
-    document = _json(file.read_bytes(), file)
-    name = document.get("original_id") if isinstance(document, dict) else None
-    known = name if isinstance(name, str) and name.strip() else file.resolve().parent.name
-    return PuzzleSource(known, file.parent, "repair-v2", _split(file.parent))
+def _v2_source(files: _Files, path: Path, inside: str = "") -> tuple[PuzzleSource, bool]:
+    """The puzzle of a data.json, and whether it is one, and not another program's.
+
+    A data.json that cannot be read passes for a puzzle, so that loading it tells why.
+    """
+    place = (path.with_suffix("") if path.is_file() else path.resolve()) / inside
+    name = f"{inside}/data.json" if inside else "data.json"
+    try:
+        document = _json(files.read(name), files.label(name))
+    except InputError:
+        return PuzzleSource(place.name, path, "repair-v2", _split(place), inside), True
+    ours = isinstance(document, dict) and "fragments" in document
+    known = document.get("original_id") if ours else None
+    # Ids become file names.
+    usable = isinstance(known, str) and re.fullmatch(r"[^\x00-\x1f/\\:*?\"<>|]+", known)
+    title = str(known).strip(". ") if usable else ""
+    return PuzzleSource(title or place.name, path, "repair-v2", _split(place), inside), ours
 
 
 def _split(path: Path) -> str | None:
@@ -209,27 +270,21 @@ def _relative_name(source: PuzzleSource, root: Path) -> str:
     return "/".join(part for part in (relative, source.inside) if part) or source.id
 
 
-def _picture_folder(root: Path) -> Path:
-    """The folder itself, or the only one in it that holds pictures."""
-
-    def pictures(folder: Path) -> bool:
-        return any(is_image_name(p.name) for p in folder.iterdir() if p.is_file())
-
-    if pictures(root):
-        return root
-    inner = [p for p in sorted(root.iterdir()) if p.is_dir() and not p.name.startswith(".")]
-    holding = [p for p in inner if pictures(p)]
-    if len(holding) == 1:
-        return holding[0]
-    if holding:
-        names = ", ".join(p.name for p in holding[:3])
-        raise InputError(
-            f"there are pictures in several of its folders ({names}, ...)", "Name one of them", root
-        )
+def _picture_folder(names: Sequence[str], path: Path) -> str:
+    """Where the pictures are, given all files: at the top, or in the only folder that has any."""
+    folders = {str(PurePosixPath(name).parent) for name in names if is_image_name(name)}
+    if "." in folders:
+        return ""
+    if len(folders) == 1:
+        return folders.pop()
+    if folders:
+        some = ", ".join(sorted(folders)[:3])
+        what = f"there are pictures in several of its folders ({some}, ...)"
+        raise InputError(what, "Name one of them, or put all pictures into one", path)
     raise InputError(
-        "there is no picture in this folder",
-        "Give a folder of PNG, JPEG, TIFF, WebP or HEIC pictures, or of puzzles",
-        root,
+        "there is no picture in it",
+        "Give a folder or zip of PNG, JPEG, TIFF, WebP or HEIC pictures, or of puzzles",
+        path,
     )
 
 
@@ -252,6 +307,8 @@ class _Folder:
 
     def read(self, name: str) -> bytes:
         try:
+            if (self.path / name).stat().st_size > MAX_FILE_BYTES:
+                raise _too_large(self.label(name))
             return (self.path / name).read_bytes()
         except OSError as error:
             what = f"this file cannot be read ({error.strerror or error})"
@@ -261,17 +318,28 @@ class _Folder:
 
 
 class _Zip:
-    """The files of a zip, read in memory; nothing is unpacked to disk."""
+    """The files of a zip, or of one folder in it, read in memory."""
 
     def __init__(self, path: Path, inside: str = "") -> None:
         self.path, self.inside = path, inside
         try:
-            with zipfile.ZipFile(path) as archive:
-                members = [m for m in archive.infolist() if not m.is_dir()]
+            self._archive = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             what = "this zip file is damaged or none"
             raise InputError(what, "Pack it again", path) from error
-        self._members = {name: m for m in members if (name := self._checked(m)) is not None}
+        try:
+            self._members = self._checked_members(self._archive.infolist())
+        except InputError:
+            self._archive.close()
+            raise
+
+    def __enter__(self) -> _Zip:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._archive.close()
+
+    def _checked_members(self, members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
         packed = sum(m.compress_size for m in members)
         unpacked = sum(m.file_size for m in members)
         if (
@@ -283,22 +351,36 @@ class _Zip:
                 f"this zip file would unpack to {unpacked / 2**20:.0f} MB in {len(members)} files "
                 "and looks like a trap",
                 "Unpack it yourself if you trust it, and give the folder",
-                path,
+                self.path,
             )
+        files: dict[str, zipfile.ZipInfo] = {}
+        for member in members:
+            name = self._checked(member)
+            if name in files:
+                raise InputError(f"it holds {name!a} twice", "Pack it again", self.path)
+            if name is not None:
+                files[name] = member
+        return files
 
     def _checked(self, member: zipfile.ZipInfo) -> str | None:
         """The member's name, None if it is not for us; an error if it is not harmless."""
         name = member.filename.replace("\\", "/")
         parts = PurePosixPath(name).parts
-        if name.startswith("/") or ".." in parts or re.match(r"[A-Za-z]:", name) or "\0" in name:
-            what = f"it holds a file with a path that leads out of it: {member.filename!a}"
+        # Both, since `filename` ends where a zero character hides the rest.
+        if (
+            name.startswith("/")
+            or ".." in parts
+            or re.match(r"[A-Za-z]:", name)
+            or ("\0" in member.orig_filename)
+        ):
+            what = f"it holds a file with a path that leads out of it: {member.orig_filename!a}"
             raise InputError(what, "Pack the pictures again, without paths", self.path)
-        if stat.S_ISLNK(member.external_attr >> 16):
-            what = f"it holds a link: {member.filename!a}"
+        if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            what = f"it holds a link or another special file: {member.filename!a}"
             raise InputError(what, "Pack the pictures themselves", self.path)
         if member.flag_bits & 1:
             raise InputError("it is encrypted", "Pack it without a password", self.path)
-        if any(part.startswith(".") or part == "__MACOSX" for part in parts):
+        if member.is_dir() or any(part.startswith(".") or part == "__MACOSX" for part in parts):
             return None
         return name
 
@@ -306,7 +388,7 @@ class _Zip:
         return self.path / self.inside / name
 
     def names(self) -> list[str]:
-        """Of the files under `inside`, relative to it; those of the only folder, if that is all."""
+        """Of the files under `inside`, relative to it."""
         prefix = f"{self.inside}/" if self.inside else ""
         return sorted(n[len(prefix) :] for n in self._members if n.startswith(prefix))
 
@@ -315,18 +397,29 @@ class _Zip:
 
     def read(self, name: str) -> bytes:
         member = self._members[self._full(name)]
+        limit = min(member.file_size, MAX_FILE_BYTES)
         try:
-            with zipfile.ZipFile(self.path) as archive, archive.open(member) as file:
-                return file.read(member.file_size + 1)
-        except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError) as error:
+            with self._archive.open(member) as file:
+                # One byte more than announced tells an announcement that lies.
+                data = file.read(limit + 1)
+        # Each way of packing has its own errors.
+        except Exception as error:
             what = "this file in the zip is damaged"
             raise InputError(what, "Pack it again", self.label(name)) from error
+        if len(data) > limit:
+            raise _too_large(self.label(name))
+        return data
 
     def _full(self, name: str) -> str:
         return f"{self.inside}/{name}" if self.inside else name
 
 
 _Files = _Folder | _Zip
+
+
+def _too_large(path: Path) -> InputError:
+    what = f"this file is larger than announced, or than {MAX_FILE_BYTES >> 30} GB"
+    return InputError(what, "Scale the picture down", path)
 
 
 def _json(data: bytes, path: Path) -> Any:
@@ -337,11 +430,7 @@ def _json(data: bytes, path: Path) -> Any:
 
 
 def _load_plain(source: PuzzleSource, files: _Files, reading: _Reading) -> Puzzle:
-    names = [name for name in files.names() if is_image_name(name)]
-    if not names:
-        raise InputError(
-            "there is no picture in it", "Give PNG, JPEG, TIFF, WebP or HEIC pictures", source.path
-        )
+    names = [name for name in files.names() if is_image_name(name) and "/" not in name]
     _check_ids(names, source.path)
     scales = _sidecar_scales(files)
     fragments = _read_all(
@@ -366,12 +455,15 @@ def _load_v2(source: PuzzleSource, files: _Files, reading: _Reading) -> Puzzle:
         mm_per_px, origin = reading.mm_per_px, "option"
     elif stored is not None:
         mm_per_px, origin = stored, "data.json"
+    elif isinstance(sidecar := _sidecar_scales(files), int | float):
+        mm_per_px, origin = float(sidecar), "sidecar"
     else:
         mm_per_px, origin = REPAIR_MM_PER_PX, "repair"
     fragments = _read_all(list(entries), files, reading, lambda name, dpi: (mm_per_px, origin))
+    by_id = {_id(name): entry for name, entry in entries.items()}
     truth, strays = {}, set()
     for fragment in fragments:
-        entry = entries[fragment.metadata["filename"]]
+        entry = by_id[fragment.id]
         if entry.stray:
             strays.add(fragment.id)
         elif entry.place is not None:
@@ -549,7 +641,7 @@ def _read_all(
             metadata = {"filename": PurePosixPath(name).name, "scale": origin}
             whole = Fragment(_id(name), picture.rgb, mask, mm_per_px, metadata=metadata)
             # Cropped at once: a scan holds several times what its fragment does.
-            fragment = whole.cropped()
+            fragment = _without_ground(whole.cropped())
             _ = fragment.polygon  # Outlined here, where every core helps, and kept.
             return fragment, doubts
         except InputError as error:
@@ -557,11 +649,11 @@ def _read_all(
 
     good: list[Fragment] = []
     bad: list[InputError] = []
-    with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
+    pool = ThreadPoolExecutor(max(1, min(len(names), os.cpu_count() or 1)))
+    try:
         for number, (name, result) in enumerate(zip(names, pool.map(read, names), strict=True), 1):
             if isinstance(result, InputError):
                 if reading.strict:
-                    pool.shutdown(wait=True, cancel_futures=True)
                     raise result
                 bad.append(result)
             else:
@@ -571,6 +663,8 @@ def _read_all(
                     warnings.warn(f"{files.label(name)}: {doubt}", InputWarning)
             if reading.progress is not None:
                 reading.progress(number, len(names), name)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
     if not good:
         raise bad[0]
     for error in bad:
@@ -578,17 +672,17 @@ def _read_all(
     return good
 
 
+def _without_ground(fragment: Fragment) -> Fragment:
+    """Black around the piece: what a scan hides under its transparency is no evidence."""
+    shown: Any = cv2.bitwise_and(fragment.image, fragment.image, mask=fragment.mask.view(np.uint8))
+    return replace(fragment, image=shown)
+
+
 def _mask(picture: Picture, label: Path) -> tuple[NDArray[np.bool_], list[str]]:
-    height, width = picture.rgb.shape[:2]
+    """(H, W), true on the piece, and what is doubtful about it, in words."""
     opaque = None if picture.alpha is None else picture.alpha >= INSIDE
     if opaque is None or opaque.all():
-        piece = max(find_pieces(picture.rgb, label), key=lambda found: found.area_px)
-        if piece.area_px < MIN_AREA_PX:
-            raise _specks(label)
-        mask = np.zeros((height, width), bool)
-        rows, columns = piece.mask.shape
-        mask[piece.top : piece.top + rows, piece.left : piece.left + columns] = piece.mask
-        return mask, piece.doubts()
+        return _mask_of_photograph(picture.rgb, label)
     if not opaque.any():
         what = "this picture is fully transparent"
         raise InputError(what, "Export the fragment with its colours", label)
@@ -601,11 +695,24 @@ def _mask(picture: Picture, label: Path) -> tuple[NDArray[np.bool_], list[str]]:
         raise _specks(label)
     doubts = []
     if count > 2 and np.sort(areas)[-2] > SECOND_PART * areas[largest]:
-        doubts.append(
-            "this picture shows several separate parts, and only the largest is taken; for several "
-            "pieces in one picture, use `reassembly cutout`"
-        )
+        doubts.append(SEVERAL_PARTS)
     return np.asarray(labels == 1 + largest), doubts
+
+
+def _mask_of_photograph(rgb: NDArray[np.uint8], label: Path) -> tuple[NDArray[np.bool_], list[str]]:
+    pieces = sorted(find_pieces(rgb, label), key=lambda piece: piece.area_px)
+    piece = pieces[-1]
+    if piece.area_px < MIN_AREA_PX:
+        raise _specks(label)
+    doubts = piece.doubts()
+    if len(pieces) > 1 and pieces[-2].area_px > SECOND_PART * piece.area_px:
+        doubts.append(SEVERAL_PARTS)
+    mask = np.zeros(rgb.shape[:2], bool)
+    if piece.area_px < LIKELY_SHARE * mask.size:
+        doubts.append("what was found in it is very small, and perhaps no piece at all")
+    rows, columns = piece.mask.shape
+    mask[piece.top : piece.top + rows, piece.left : piece.left + columns] = piece.mask
+    return mask, doubts
 
 
 def _specks(label: Path) -> InputError:
@@ -636,6 +743,12 @@ def cut_out(
     Returns:
         The pieces, as `load(out)` gives them.
     """
+    check_output_folder(out, force)
+    if mm_per_px is not None:
+        _check_scale(mm_per_px, None, "the scale")
+    if Path(photo).resolve().parent == Path(out).resolve():
+        what = "the photograph lies in the output folder, among its own cut-outs"
+        raise InputError(what, "Choose another output folder", photo)
     picture = read_image(photo)
     if mm_per_px is None and picture.dpi is not None:
         mm_per_px = 25.4 / picture.dpi
@@ -645,7 +758,6 @@ def cut_out(
             "Give --mm-per-px X: the length of something in mm, divided by its length in pixels",
             photo,
         )
-    _check_scale(mm_per_px, None, "the scale")
     smallest_px = max(min_area_mm2 / mm_per_px**2, MIN_AREA_PX)
     pieces = segment_many(picture.rgb, smallest_px, photo)
     with output_folder(out, force=force, replaces=["piece_*.png", "scale.json"]) as folder:
