@@ -120,13 +120,19 @@ def segment_many(
 def reading_order(boxes: list[tuple[int, int, int, int]]) -> list[int]:
     """Indices of boxes (left, top, right, bottom), by rows from the top, each from the left.
 
-    A box belongs to a row if its centre lies within the height of the row's first box.
+    A box belongs to a row if it is beside at least half of the row's topmost box, or that one
+    beside half of it.
     """
     rest = sorted(range(len(boxes)), key=lambda k: (boxes[k][1], boxes[k][0]))
     order: list[int] = []
     while rest:
-        bottom = boxes[rest[0]][3]
-        row = [k for k in rest if (boxes[k][1] + boxes[k][3]) / 2 <= bottom]
+        _, first_top, _, first_bottom = boxes[rest[0]]
+        row = []
+        for k in rest:
+            _, top, _, bottom = boxes[k]
+            beside = min(bottom, first_bottom) - max(top, first_top)
+            if 2 * beside >= min(bottom - top, first_bottom - first_top):
+                row.append(k)
         order += sorted(row, key=lambda k: boxes[k][0])
         rest = [k for k in rest if k not in row]
     return order
