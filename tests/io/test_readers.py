@@ -3,6 +3,8 @@
 import io
 import json
 import math
+import stat
+import tracemalloc
 import warnings
 import zipfile
 from pathlib import Path
@@ -11,7 +13,7 @@ import cv2
 import numpy as np
 import pytest
 import shapely
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from tests.puzzles import drawn_puzzle
@@ -356,6 +358,278 @@ def test_a_tray_is_cut_into_pieces_of_the_right_size(tmp_path):
     Image.fromarray(tray).save(photo)
     with pytest.raises(InputError, match="--mm-per-px"):
         cut_out(photo, tmp_path / "other")
+
+
+def zipped(path, members, **options):
+    with zipfile.ZipFile(path, "w", **options) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return path
+
+
+def link(name):
+    entry = zipfile.ZipInfo(name)
+    entry.create_system = 3
+    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return entry
+
+
+def test_links_in_a_zip_are_refused(puzzle, tmp_path):
+    members = [("a.png", png(puzzle.fragments[0])), (link("b.png"), b"/etc/passwd")]
+    with pytest.raises(InputError, match=r"z\.zip: it holds a link"):
+        load(zipped(tmp_path / "z.zip", members))
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(puzzle, tmp_path):
+    path = tmp_path / "z.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.png", png(puzzle.fragments[0]))
+        with archive.open("b.png", "w") as file:
+            for _ in range(100):
+                file.write(bytes(1 << 20))
+    tracemalloc.start()
+    with pytest.raises(InputError, match="trap"):
+        load(path)
+    assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    tracemalloc.stop()
+
+
+def test_a_zip_entry_larger_than_announced_is_not_unpacked(puzzle, tmp_path):
+    path = zipped(
+        tmp_path / "z.zip",
+        [("a.png", png(puzzle.fragments[0])), ("b.png", bytes(90 << 20))],
+        compression=zipfile.ZIP_DEFLATED,
+    )
+    data = bytearray(path.read_bytes())
+    at = data.rfind(b"PK\1\2")
+    data[at + 24 : at + 28] = (1000).to_bytes(4, "little")
+    path.write_bytes(data)
+    tracemalloc.start()
+    with pytest.warns(InputWarning, match=r"b\.png"):
+        assert load(path, mm_per_px=1.0).ids == ("a",)
+    assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    tracemalloc.stop()
+
+
+def test_a_zip_with_one_name_twice(puzzle, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        path = zipped(tmp_path / "z.zip", [("a.png", b"x"), ("a.png", b"y")])
+    with pytest.raises(InputError, match=r"'a\.png' twice"):
+        load(path)
+
+
+def test_a_zip_that_is_none(tmp_path):
+    (tmp_path / "z.zip").write_text("no zip")
+    with pytest.raises(InputError, match=r"z\.zip: this zip file is damaged or none"):
+        load(tmp_path / "z.zip")
+
+
+SAFE = st.text(
+    st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters='/\\:*?"<>|.'),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(folder=SAFE, names=st.sets(SAFE, min_size=1, max_size=3))
+def test_any_other_name_in_a_zip_works(tmp_path_factory, puzzle, folder, names):
+    assume(folder != "__MACOSX")
+    path = tmp_path_factory.mktemp("zip") / "z.zip"
+    zipped(path, [(f"{folder}/{name}.png", png(puzzle.fragments[0])) for name in names])
+    assert set(load(path, mm_per_px=1.0).ids) == names
+
+
+def test_several_puzzles_in_one_zip(puzzle, tmp_path):
+    for name in ("a", "b"):
+        write(tmp_path / "all" / name, puzzle, original_id=f"puzzle {name}")
+    members = [
+        (file.relative_to(tmp_path).as_posix(), file.read_bytes())
+        for file in sorted((tmp_path / "all").rglob("*.*"))
+    ]
+    path = zipped(tmp_path / "z.zip", [*members, ("all/other_data.json", b"{}")])
+    found = find_puzzles(path)
+    assert [source.id for source in found] == ["puzzle a", "puzzle b"]
+    same_pieces(found[1].load(), puzzle)
+    with pytest.raises(InputError, match="2 puzzles"):
+        load(path)
+
+
+def test_another_programs_data_json_is_passed_over(puzzle, tmp_path):
+    write(tmp_path / "set" / "p", puzzle)
+    (tmp_path / "set" / "data.json").write_text('{"license": "free"}')
+    (tmp_path / "set" / "tools").mkdir()
+    (tmp_path / "set" / "tools" / "data.json").write_text("[1, 2]")
+    same_pieces(load(tmp_path / "set"), puzzle)
+    (tmp_path / "set" / "p" / "data.json").write_text('{"license": "free"}')
+    with pytest.raises(InputError, match="no list `fragments`"):
+        load(tmp_path / "set" / "p")
+
+
+@pytest.mark.parametrize("name", ["../../evil", "a/b", "C:x", "..", " ", "", 7, None, "a\nb"])
+def test_a_name_unfit_for_files_is_replaced_by_the_folders(puzzle, tmp_path, name):
+    folder = write(tmp_path / "fine", puzzle, original_id=name)
+    assert load(folder).id == "fine"
+    assert [source.id for source in find_puzzles(folder)] == ["fine"]
+
+
+def test_ids_differ_in_more_than_case(puzzle, tmp_path):
+    write(tmp_path / "one", puzzle, original_id="Fresco")
+    write(tmp_path / "two", puzzle, original_id="fresco")
+    assert [source.id for source in find_puzzles(tmp_path)] == ["one", "two"]
+
+
+def test_pictures_in_folders_of_their_own(puzzle, tmp_path):
+    folder = write(tmp_path / "p", puzzle)
+    document = json.loads((folder / "data.json").read_text())
+    (folder / "images").mkdir()
+    for entry in document["fragments"]:
+        (folder / entry["filename"]).rename(folder / "images" / entry["filename"])
+        entry["filename"] = f"images/{entry['filename']}"
+    (folder / "data.json").write_text(json.dumps(document))
+    same_pieces(load(folder), puzzle)
+    (folder / "data.json").unlink()
+    same_pieces(load(tmp_path, mm_per_px=0.5), puzzle)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "z.png").write_bytes(png(puzzle.fragments[0]))
+    with pytest.raises(InputError, match=r"several of its folders \(more, p/images"):
+        load(tmp_path)
+
+
+def test_a_sidecar_scales_a_puzzle_with_poses(puzzle, tmp_path):
+    folder = write(tmp_path / "p", puzzle, mm_per_px=None)
+    assert load(folder).metadata["scale"] == "repair"
+    (folder / "scale.json").write_text('{"mm_per_px": 0.5}')
+    read = load(folder)
+    assert read.metadata["scale"] == "sidecar"
+    assert read.truth["fragment_0"].x_mm == pytest.approx(puzzle.truth["fragment_0"].x_mm)
+
+
+def test_links_that_lead_back_up_end(puzzle, tmp_path):
+    folder = write(tmp_path / "p", puzzle)
+    try:
+        (folder / "up").symlink_to(tmp_path, target_is_directory=True)
+    except OSError:
+        pytest.skip("no links on this system")
+    assert len(find_puzzles(tmp_path)) == 1
+
+
+def folder_of(tmp_path, **files):
+    for name, data in files.items():
+        (tmp_path / f"{name}.png").write_bytes(data)
+    return tmp_path
+
+
+def painted(rgba_image):
+    return cv2.imencode(".png", rgba_image)[1].tobytes()
+
+
+TRANSPARENT = painted(np.zeros((50, 50, 4), np.uint8))
+DOTS = np.zeros((60, 60, 4), np.uint8)
+DOTS[::8, ::8] = 255
+NOISE = np.random.default_rng(0).integers(0, 255, (80, 80, 3), dtype=np.uint8)
+BAD = {
+    "empty": (b"", "empty"),
+    "text": (b"some notes", "text"),
+    "transparent": (TRANSPARENT, "fully transparent"),
+    "specks": (painted(DOTS), "only specks"),
+    "opaque": (painted(NOISE), "no plain ground"),
+    "opaque with alpha": (painted(np.dstack([NOISE, np.full((80, 80), 255)])), "no plain ground"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_one_bad_picture_is_named_and_the_rest_goes_on(puzzle, tmp_path, name):
+    data, said = BAD[name]
+    good = png(puzzle.fragments[0])
+    folder = folder_of(tmp_path, **{name: data, "good": good, "too": good, "cut": good[:-300]})
+    with pytest.warns(InputWarning) as caught:
+        assert load(folder, mm_per_px=1.0).ids == ("good", "too")
+    texts = [str(w.message) for w in caught]
+    assert sum(f"{name}.png: " in text and said in text for text in texts) == 1
+    assert sum("cut.png: " in text and "cut short" in text for text in texts) == 1
+    with pytest.raises(InputError, match=r"\.png"):
+        load(folder, mm_per_px=1.0, strict=True)
+
+
+def test_nothing_but_bad_pictures(tmp_path):
+    with pytest.raises(InputError, match=r"a\.png: this picture is fully transparent"):
+        load(folder_of(tmp_path, a=TRANSPARENT))
+
+
+def test_no_such_path_and_nothing_in_it(tmp_path):
+    with pytest.raises(InputError, match="no such file or folder"):
+        load(tmp_path / "missing")
+    with pytest.raises(InputError, match="no picture in it"):
+        load(tmp_path)
+    (tmp_path / "notes.md").write_text("x")
+    with pytest.raises(InputError, match="no puzzle"):
+        load(tmp_path / "notes.md")
+    with pytest.raises(InputError, match="no picture in it"):
+        load(zipped(tmp_path / "z.zip", [("notes.txt", b"x")]))
+
+
+def test_the_same_name_with_two_endings(puzzle, tmp_path):
+    folder = folder_of(tmp_path, a=png(puzzle.fragments[0]))
+    (folder / "a.jpg").write_bytes(b"")
+    with pytest.raises(InputError, match=r"same name: a\.jpg, a\.png"):
+        load(folder)
+
+
+def test_names_in_any_script(puzzle, tmp_path):
+    names = ["Stück 1", "θραύσμα", "片 二", "a.b.c", "100%"]
+    folder = tmp_path / "Größe ö"
+    folder.mkdir()
+    folder_of(folder, **{name: png(puzzle.fragments[0]) for name in names})
+    read = load(folder, mm_per_px=1.0)
+    assert set(read.ids) == set(names) and read.id == "Größe ö"
+    assert {f.metadata["filename"] for f in read.fragments} == {f"{name}.png" for name in names}
+
+
+def test_colours_under_the_transparency_do_not_come_along(puzzle, tmp_path):
+    secret = rgba(puzzle.fragments[0])
+    secret[secret[..., 3] == 0, :3] = 77
+    (read,) = load(folder_of(tmp_path, a=painted(secret)), mm_per_px=1.0).fragments
+    assert not read.image[~read.mask].any()
+
+
+def test_a_photograph_of_two_pieces_is_doubted(tmp_path):
+    photo = np.full((300, 500, 3), 235, np.uint8)
+    cv2.circle(photo, (120, 150), 80, (60, 40, 140), -1, cv2.LINE_AA)
+    cv2.circle(photo, (380, 150), 50, (60, 40, 140), -1, cv2.LINE_AA)
+    with pytest.warns(InputWarning, match=r"a\.png: .*several separate parts.*cutout"):
+        (read,) = load(folder_of(tmp_path, a=painted(photo)), mm_per_px=1.0).fragments
+    assert read.area_mm2 == pytest.approx(math.pi * 80**2, rel=0.02)
+
+
+def test_progress_counts_up_and_may_stop(puzzle, tmp_path):
+    folder = folder_of(tmp_path, **{f"p{k}": png(puzzle.fragments[0]) for k in range(5)})
+    seen = []
+    load(folder, mm_per_px=1.0, progress=lambda *step: seen.append(step))
+    assert seen == [(k + 1, 5, f"p{k}.png") for k in range(5)]
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load(folder, mm_per_px=1.0, progress=stop)
+
+
+def test_cutting_never_writes_beside_the_photograph_nor_half(tmp_path):
+    photo = np.full((300, 500, 3), 235, np.uint8)
+    cv2.circle(photo, (120, 150), 80, (60, 40, 140), -1, cv2.LINE_AA)
+    path = tmp_path / "piece_001.png"
+    path.write_bytes(painted(photo))
+    with pytest.raises(InputError, match="lies in the output folder"):
+        cut_out(path, tmp_path, mm_per_px=0.1, force=True)
+    for bad in (-1.0, math.nan, 1e6):
+        with pytest.raises(InputError, match="the scale is"):
+            cut_out(path, tmp_path / "out", mm_per_px=bad)
+    path.write_bytes(painted(NOISE))
+    with pytest.raises(InputError, match="no plain ground"):
+        cut_out(path, tmp_path / "out", mm_per_px=0.1)
+    assert [p.name for p in tmp_path.iterdir()] == ["piece_001.png"]
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the RePAIR puzzles are not beside the project")
