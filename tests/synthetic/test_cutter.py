@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reassembly.errors import InputError
-from reassembly.synthetic.cutter import CutSettings, broken_rim, cut, windows
+from reassembly.synthetic.cutter import CutSettings, broken_rim, cut
 
 PAPER = CutSettings()
 ROUGH = CutSettings(
@@ -22,7 +22,8 @@ ROUGH = CutSettings(
 def cut_square(
     size: int, pieces: int, seed: int, how: CutSettings = PAPER, mm_per_px: float = 0.24
 ):
-    return cut(np.ones((size, size), bool), pieces, np.random.default_rng(seed), how, mm_per_px)
+    domain = np.ones((size, size), bool)
+    return cut(domain, pieces, np.random.default_rng(seed), how, mm_per_px).labels
 
 
 def is_partition(labels: np.ndarray, domain: np.ndarray, pieces: int) -> bool:
@@ -51,7 +52,7 @@ def is_partition(labels: np.ndarray, domain: np.ndarray, pieces: int) -> bool:
 def test_pieces_partition_the_picture(seed, pieces, width, height, rough):
     domain = np.ones((height, width), bool)
     how = ROUGH if rough else PAPER
-    labels = cut(domain, pieces, np.random.default_rng(seed), how, 240 / width)
+    labels = cut(domain, pieces, np.random.default_rng(seed), how, 240 / width).labels
     assert is_partition(labels, domain, pieces)
 
 
@@ -63,7 +64,7 @@ def test_pieces_partition_an_irregular_region(seed, pieces):
     domain = (blobs > np.quantile(blobs, 0.3)).astype(np.uint8)
     _, parts, stats, _ = cv2.connectedComponentsWithStats(domain, connectivity=4)
     domain = parts == 1 + stats[1:, cv2.CC_STAT_AREA].argmax()
-    labels = cut(domain, pieces, rng, PAPER, 1.0)
+    labels = cut(domain, pieces, rng, PAPER, 1.0).labels
     assert is_partition(labels, domain, pieces)
 
 
@@ -133,8 +134,8 @@ def test_a_broken_rim_lies_inside_the_picture():
 
 
 def test_windows_hold_their_pieces_tightly():
-    labels = cut_square(300, 7, seed=6)
-    for k, window in enumerate(windows(labels, 7)):
+    labels, windows = cut(np.ones((300, 280), bool), 7, np.random.default_rng(6), ROUGH, 0.8)
+    for k, window in enumerate(windows):
         inside = labels[window] == k
         assert inside.sum() == (labels == k).sum()
         assert inside.any(axis=1)[[0, -1]].all() and inside.any(axis=0)[[0, -1]].all()

@@ -8,11 +8,13 @@ import pytest
 from reassembly.errors import InputError
 from reassembly.pose import Pose
 from reassembly.puzzle import Fragment
-from reassembly.synthetic.cutter import windows
 from reassembly.synthetic.labels import EDGE, LOST, Labels, make_labels, shared_edges, trace_breaks
 from reassembly.synthetic.make import make_puzzle, recipe
 
 MM = 0.5
+
+
+WINDOWS = [np.s_[0:60, 0:140], np.s_[60:120, 0:140], np.s_[0:120, 140:200]]
 
 
 def three_strips() -> np.ndarray:
@@ -26,11 +28,11 @@ def three_strips() -> np.ndarray:
 def strips_apart(gap_px: int, lost: int | None = None) -> Labels:
     """The strips as fragments, each having lost `gap_px` all around."""
     labels = three_strips()
-    breaks = trace_breaks(labels, windows(labels, 3), MM)
+    breaks = trace_breaks(labels, WINDOWS, MM)
     fragments, poses = [], []
     kept = [k for k in range(3) if k != lost]
     for k in kept:
-        rows, columns = windows(labels, 3)[k]
+        rows, columns = WINDOWS[k]
         mask = np.ones(
             (rows.stop - rows.start - 2 * gap_px, columns.stop - columns.start - 2 * gap_px)
         )
@@ -38,7 +40,7 @@ def strips_apart(gap_px: int, lost: int | None = None) -> Labels:
         poses.append(
             Pose((columns.start + columns.stop) / 2 * MM, (rows.start + rows.stop) / 2 * MM)
         )
-    return make_labels(fragments, kept, poses, poses, breaks)
+    return make_labels(fragments, kept, poses, poses, breaks, shared_edges(breaks))
 
 
 def test_neighbours_share_the_length_of_their_edge():
@@ -51,7 +53,7 @@ def test_neighbours_share_the_length_of_their_edge():
 
 def test_shared_edges_lie_on_the_cut():
     labels = three_strips()
-    edges = shared_edges(trace_breaks(labels, windows(labels, 3), MM))
+    edges = shared_edges(trace_breaks(labels, WINDOWS, MM))
     longest = max((e for e in edges if e.pieces == (0, 1)), key=lambda e: e.length_mm)
     assert np.abs(longest.line[3:-3, 1] - 30).max() < 0.05
     assert np.linalg.norm(np.diff(longest.line, axis=0), axis=1) == pytest.approx(1, abs=0.05)
@@ -77,12 +79,12 @@ def test_every_point_knows_its_opposite_and_how_far_it_is(gap_px):
 
 def test_gaps_are_those_of_the_solved_puzzle():
     labels = three_strips()
-    breaks = trace_breaks(labels, windows(labels, 3), MM)
+    breaks = trace_breaks(labels, WINDOWS, MM)
     image = np.zeros((60, 140, 3), np.uint8)
     fragments = [Fragment(f"f{k}", image, np.ones((60, 140), bool), MM) for k in range(2)]
     homes = [Pose(35.0, 15.0), Pose(35.0, 45.0)]
     moved = [homes[0], Pose(35.0, 49.0)]
-    found = make_labels(fragments, [0, 1], homes, moved, breaks)
+    found = make_labels(fragments, [0, 1], homes, moved, breaks, shared_edges(breaks))
     facing = found.across[0] == 1
     assert np.median(found.gap_mm[0][facing]) == pytest.approx(4.0, abs=0.2)
 
@@ -97,11 +99,11 @@ def test_lost_pieces_are_told_from_the_edge_of_the_fresco():
 
 def test_strays_touch_nothing():
     labels = three_strips()
-    breaks = trace_breaks(labels, windows(labels, 3), MM)
+    breaks = trace_breaks(labels, WINDOWS, MM)
     image = np.zeros((60, 140, 3), np.uint8)
     fragments = [Fragment(f"f{k}", image, np.ones((60, 140), bool), MM) for k in range(2)]
     homes = [Pose(35.0, 15.0), Pose(35.0, 45.0)]
-    found = make_labels(fragments, [0, None], homes, [homes[0], None], breaks)
+    found = make_labels(fragments, [0, None], homes, [homes[0], None], breaks, shared_edges(breaks))
     assert found.strays.tolist() == [False, True]
     assert (found.across[1] == EDGE).all() and not (found.across[0] == 1).any()
     assert not found.neighbours

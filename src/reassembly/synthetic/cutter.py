@@ -9,9 +9,11 @@ exactly one piece, whatever the cut looks like.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -21,7 +23,7 @@ from reassembly.errors import InputError
 from reassembly.synthetic.arrays import Bytes, Points
 from reassembly.synthetic.noise import rough_line
 
-__all__ = ["CutSettings", "broken_rim", "check_fit", "cut", "most_pieces", "windows"]
+__all__ = ["Cut", "CutSettings", "broken_rim", "check_fit", "cut", "most_pieces"]
 
 OUTSIDE = -1
 """What a pixel is labelled that belongs to no piece."""
@@ -32,7 +34,7 @@ SHRINK = 0.85
 SINES = 19
 STEP_PX = 2
 """Distance of the points that describe a cut."""
-TRIAL_PX = 256
+TRIAL_PX = 128
 """Side, roughly, of the copy of the picture on which cuts are tried."""
 SUBPIXEL_BITS = 4
 
@@ -91,6 +93,11 @@ class _Piece:
     """(N, 1, 2) pixels of the mask along its outer border, int32, as OpenCV gives them."""
     area_px: int
 
+    @cached_property
+    def circle(self) -> tuple[Sequence[float], float]:
+        """Centre, in pixels of the mask, and radius of the smallest circle around the piece."""
+        return cv2.minEnclosingCircle(self.outline)
+
 
 @dataclass(frozen=True, eq=False)
 class _Course:
@@ -113,13 +120,22 @@ class _Course:
         )
 
 
+class Cut(NamedTuple):
+    """A picture in pieces."""
+
+    labels: NDArray[np.int16]
+    """(H, W): -1 outside, 0 to n - 1 inside, each 4-connected."""
+    windows: list[tuple[slice, slice]]
+    """Rows and columns of the smallest window that holds each piece."""
+
+
 def cut(
     domain: NDArray[np.bool_],
     pieces: int,
     rng: np.random.Generator,
     settings: CutSettings,
     mm_per_px: float,
-) -> NDArray[np.int16]:
+) -> Cut:
     """Divides a region into exactly `pieces` connected pieces.
 
     The rules on sizes and ends are relaxed, all by the same factor, as far as that number needs.
@@ -128,13 +144,10 @@ def cut(
         domain: (H, W), true where the picture is; of several parts, the largest is cut.
         pieces: at least 1.
 
-    Returns:
-        (H, W) labels: -1 outside, 0 to `pieces` - 1 inside, each 4-connected.
-
     Raises:
         InputError: more pieces than fit.
     """
-    whole = _as_piece(_largest_part(domain.astype(np.uint8)), (0, 0))
+    whole = _whole(domain.astype(np.uint8))
     px = 1 / mm_per_px
     # Most cuts are refused: they are tried on a small copy, and made on the picture if that works.
     shrunk = max(1, int(math.sqrt(whole.area_px) / TRIAL_PX))
@@ -143,13 +156,13 @@ def cut(
     relax = min(1.0, 0.55 * math.sqrt(whole.area_px / pieces) / (settings.min_side_mm * px))
     refused = 0
     while len(parts) < pieces:
-        weights = np.array([part.area_px for part in parts]) ** settings.choice_power
-        chosen = int(rng.choice(len(parts), p=weights / weights.sum()))
+        chosen = _drawn(np.array([part.area_px for part in parts]) ** settings.choice_power, rng)
         course = _course(_chord(parts[chosen], rng, settings), rng, settings, STEP_PX * shrunk)
-        met = _met(small[chosen], course.points / shrunk) * shrunk
+        curve = course.points / shrunk
+        met = _met(small[chosen], curve) * shrunk
         tried = made = None
         if _well_apart(met, ends, relax * settings.min_end_distance_mm * px):
-            tried = _halves(small[chosen], course.points / shrunk)
+            tried = _halves(small[chosen], curve)
         if tried and all(_allowed(half, settings, px / shrunk, relax, shrunk) for half in tried):
             made = _halves(parts[chosen], _refined(course, rng, settings, px).points)
         if tried and made and all(_allowed(half, settings, px, relax) for half in made):
@@ -176,12 +189,6 @@ def check_fit(pieces: int, area_px: float) -> None:
         raise _too_many(pieces, most)
 
 
-def windows(labels: NDArray[np.int16], pieces: int) -> list[tuple[slice, slice]]:
-    """Rows and columns of the smallest window that holds each piece."""
-    boxes = (cv2.boundingRect((labels == k).view(np.uint8)) for k in range(pieces))
-    return [(slice(y, y + height), slice(x, x + width)) for x, y, width, height in boxes]
-
-
 def broken_rim(
     shape: tuple[int, int], rng: np.random.Generator, settings: CutSettings, mm_per_px: float
 ) -> NDArray[np.bool_]:
@@ -200,24 +207,36 @@ def broken_rim(
     return _largest_part(domain).view(np.bool_)
 
 
+def _drawn(weights: NDArray[np.float64], rng: np.random.Generator) -> int:
+    """An index in proportion to its weight."""
+    sums = np.cumsum(weights)
+    return int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))
+
+
 def _halves(piece: _Piece, curve: Points) -> tuple[_Piece, _Piece] | None:
     """The two sides of a piece, if a cut through it leaves two."""
-    curve = curve - piece.corner
-    side = cv2.bitwise_and(_side(curve, piece.mask.shape), piece.mask)
-    if not 0 < cv2.countNonZero(side) < piece.area_px:
+    first = cv2.bitwise_and(_side(curve - piece.corner, piece.mask.shape), piece.mask)
+    second = cv2.bitwise_xor(piece.mask, first)
+    borders = _outlines(first), _outlines(second)
+    if not all(borders):
         return None
-    # A cut may leave and enter the piece again: what it severs beyond the two halves goes to
-    # the other half, on which it borders.
-    second = _largest_part(piece.mask ^ _largest_part(side))
-    first = piece.mask ^ second
-    if len(_outlines(first)) > 1:
-        return None
-    return _as_piece(first, piece.corner), _as_piece(second, piece.corner)
+    if len(borders[0]) > 1 or len(borders[1]) > 1:
+        # A cut may leave and enter the piece again: what it severs beyond the two halves goes to
+        # the other half, on which it borders.
+        second = _largest_part(piece.mask ^ _largest_part(first))
+        first = piece.mask ^ second
+        borders = _outlines(first), _outlines(second)
+        if len(borders[0]) > 1:
+            return None
+    return (
+        _as_piece(first, piece.corner, borders[0][0]),
+        _as_piece(second, piece.corner, borders[1][0]),
+    )
 
 
 def _chord(piece: _Piece, rng: np.random.Generator, settings: CutSettings) -> Points:
     """(2, 2) points of the picture on the circle around a piece."""
-    centre, radius = cv2.minEnclosingCircle(piece.outline)
+    centre, radius = piece.circle
     narrowest = math.asin(settings.min_chord)
     first = rng.uniform(0, math.tau)
     second = first + 2 * rng.uniform(narrowest, math.pi - narrowest)
@@ -232,7 +251,7 @@ def _course(
     """A random cut between the two ends of a chord, as yet without fine roughness."""
     width = float(np.linalg.norm(chord[1] - chord[0]))
     along = np.linspace(0, width, max(int(width / step_px) + 1, 8))
-    knots = int(rng.choice(len(settings.knots), p=settings.knots))
+    knots = _drawn(np.array(settings.knots), rng)
     spacing = width / 16
     room = 4 / 6 * width - max(knots - 1, 0) * spacing
     at = width / 6 + np.sort(rng.uniform(0, room, knots)) + np.arange(knots) * spacing
@@ -302,10 +321,9 @@ def _well_apart(met: Points, ends: Points, distance_px: float) -> bool:
     """Whether a cut meets the border of a piece, far enough from where others do."""
     if not len(met):
         return False
-    distances = np.linalg.norm(met[:, None] - np.vstack([ends, met[::-1]])[None], axis=-1)
-    own = np.eye(2, dtype=bool)[:, ::-1]
-    distances[:, -2:][own] = np.inf
-    return bool(distances.min() >= distance_px)
+    away = ends[:, None] - met
+    nearest = min(math.dist(*met) ** 2, float((away * away).sum(axis=-1).min(initial=np.inf)))
+    return nearest >= distance_px**2
 
 
 def _allowed(
@@ -317,14 +335,16 @@ def _allowed(
         px: pixels of the piece's mask a mm.
         shrunk: by how much that mask is coarser than the picture.
     """
-    sides = np.array(cv2.minAreaRect(piece.outline)[1]) + 1
-    least_side = max(relax * settings.min_side_mm * px, SMALLEST_SIDE_PX / shrunk)
     least_area = max(relax**2 * settings.min_area_mm2 * px**2, SMALLEST_AREA_PX / shrunk**2)
+    if piece.area_px < least_area:
+        return False
+    least_side = max(relax * settings.min_side_mm * px, SMALLEST_SIDE_PX / shrunk)
+    width, height = cv2.minAreaRect(piece.outline)[1]
+    short, long = min(width, height) + 1, max(width, height) + 1
     return bool(
-        sides.min() >= least_side
-        and piece.area_px >= least_area
-        and sides.max() <= settings.max_aspect * sides.min()
-        and piece.area_px >= settings.min_fill * sides.prod()
+        short >= least_side
+        and long <= settings.max_aspect * short
+        and piece.area_px >= settings.min_fill * short * long
     )
 
 
@@ -342,47 +362,68 @@ def _largest_part(mask: Bytes) -> Bytes:
     return np.asarray(filled & mask)
 
 
-def _as_piece(mask: Bytes, corner: tuple[int, int]) -> _Piece:
-    x, y, width, height = cv2.boundingRect(mask)
+def _as_piece(mask: Bytes, corner: tuple[int, int], outline: NDArray[Any]) -> _Piece:
+    x, y, width, height = cv2.boundingRect(outline)
     window = mask[y : y + height, x : x + width].copy()
-    outline = max(_outlines(window), key=cv2.contourArea)
-    return _Piece(window, (corner[0] + x, corner[1] + y), outline, cv2.countNonZero(window))
+    area = cv2.countNonZero(window)
+    return _Piece(
+        window, (corner[0] + x, corner[1] + y), outline - np.array([x, y], np.int32), area
+    )
+
+
+def _whole(mask: Bytes) -> _Piece:
+    """The largest part of a mask as one piece."""
+    part = _largest_part(mask)
+    return _as_piece(part, (0, 0), _outlines(part)[0])
 
 
 def _shrunk(piece: _Piece, factor: int) -> _Piece:
     """A piece at the origin of the picture, on a raster coarser by a whole factor."""
     x, y = piece.corner
     full = cv2.copyMakeBorder(piece.mask, y, 0, x, 0, cv2.BORDER_CONSTANT, value=0)
-    return _as_piece(_largest_part(np.ascontiguousarray(full[::factor, ::factor])), (0, 0))
+    return _whole(np.ascontiguousarray(full[::factor, ::factor]))
 
 
-def _labelled(shape: tuple[int, ...], parts: list[_Piece]) -> NDArray[np.int16]:
+def _labelled(shape: tuple[int, ...], parts: list[_Piece]) -> Cut:
     labels = np.full(shape, OUTSIDE, np.int16)
+    windows = []
     for k, part in enumerate(parts):
         (x, y), (height, width) = part.corner, part.mask.shape
-        window = labels[y : y + height, x : x + width]
-        np.copyto(window, np.int16(k), where=part.mask.view(np.bool_))
-    for k in _touching_at_corners(labels):
-        _give_away_corners(labels, int(k), parts[k])
-    return labels
+        windows.append(np.s_[y : y + height, x : x + width])
+        np.copyto(labels[windows[k]], np.int16(k), where=part.mask.view(np.bool_))
+    changed = [_give_away_corners(labels, k, parts[k]) for k in _touching_at_corners(labels)]
+    if any(changed):
+        windows = [_window(labels == k) for k in range(len(parts))]
+    return Cut(labels, windows)
 
 
-def _touching_at_corners(labels: NDArray[np.int16]) -> NDArray[np.int16]:
+def _window(mask: NDArray[np.bool_]) -> tuple[slice, slice]:
+    x, y, width, height = cv2.boundingRect(mask.view(np.uint8))
+    return np.s_[y : y + height, x : x + width]
+
+
+def _touching_at_corners(labels: NDArray[np.int16]) -> list[int]:
     """Pieces of which two pixels somewhere meet at a corner without a third between them."""
     a, b, c, d = labels[:-1, :-1], labels[:-1, 1:], labels[1:, :-1], labels[1:, 1:]
-    found = [p[(p == q) & (p != r) & (p != s)] for p, q, r, s in ((a, d, b, c), (b, c, a, d))]
-    pieces = np.unique(np.concatenate(found))
-    return np.asarray(pieces[pieces != OUTSIDE])
+    found: set[int] = set()
+    for p, q, r, s in ((a, d, b, c), (b, c, a, d)):
+        at = (p == q) & (p != r) & (p != s)
+        if at.any():
+            found |= set(p[at].tolist())
+    return sorted(found - {OUTSIDE})
 
 
-def _give_away_corners(labels: NDArray[np.int16], k: int, part: _Piece) -> None:
-    """Gives what hangs on to piece `k` by no more than a corner to the piece beside it."""
+def _give_away_corners(labels: NDArray[np.int16], k: int, part: _Piece) -> bool:
+    """Gives what hangs on to piece `k` by no more than a corner to the piece beside it.
+
+    Returns whether there was any.
+    """
     x, y = part.corner
     count, bits, stats, _ = cv2.connectedComponentsWithStats(
         part.mask, connectivity=4, ltype=cv2.CV_16U
     )
     if count <= 2:
-        return
+        return False
     own = 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
     for bit in range(1, count):
         if bit == own:
@@ -395,6 +436,7 @@ def _give_away_corners(labels: NDArray[np.int16], k: int, part: _Piece) -> None:
         others = found[(found != k) & (found != OUTSIDE)]
         given = int(np.bincount(others).argmax()) if others.size else OUTSIDE
         labels[rows + y, columns + x] = given
+    return True
 
 
 def _corners(domain: NDArray[np.bool_]) -> Points:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -23,10 +22,16 @@ from reassembly.pose import Pose
 from reassembly.puzzle import Fragment
 from reassembly.synthetic.arrays import Bytes, Floats, Points
 
-if TYPE_CHECKING:
-    from scipy.spatial import cKDTree
-
-__all__ = ["EDGE", "LOST", "Break", "Labels", "SharedEdge", "make_labels", "trace_breaks"]
+__all__ = [
+    "EDGE",
+    "LOST",
+    "Break",
+    "Labels",
+    "SharedEdge",
+    "make_labels",
+    "shared_edges",
+    "trace_breaks",
+]
 
 EDGE = -1
 """Across: nothing, since the fresco ends there (or the piece is a stray)."""
@@ -34,6 +39,8 @@ LOST = -2
 """Across: a piece that is not in the puzzle."""
 SPACING_MM = 1.0
 """Distance of labelled outline points and of the points of shared edges."""
+DECIMATE = 2
+"""Of the pixels along an unworn outline, one in so many is looked at."""
 SHORTEST_EDGE_MM = 3.0
 """Pieces that share less than this touch at a corner and are no neighbours."""
 
@@ -176,6 +183,7 @@ def make_labels(
     homes: Sequence[Pose],
     truths: Sequence[Pose | None],
     breaks: Sequence[Break],
+    edges: Sequence[SharedEdge],
 ) -> Labels:
     """Labels of one puzzle.
 
@@ -185,67 +193,76 @@ def make_labels(
         homes: where each lay in the picture when it was cut.
         truths: where each lies in the solved puzzle; None for strays.
         breaks: of every piece of the cut, those that are lost included.
+        edges: `shared_edges` of the breaks.
     """
     outlines = [_outline(fragment) for fragment in fragments]
-    at_home = [home.apply(line) for home, line in zip(homes, outlines, strict=True)]
-    solved = [None if t is None else t.apply(o) for t, o in zip(truths, outlines, strict=True)]
-    trees = [_tree(points) for points in at_home]
+    starts = _starts(outlines)
+    owner = np.repeat(np.arange(len(outlines)), np.diff(starts))
+    home = np.concatenate([pose.apply(line) for pose, line in zip(homes, outlines, strict=True)])
+    solved = np.concatenate(
+        [
+            np.full_like(line, np.nan) if pose is None else pose.apply(line)
+            for pose, line in zip(truths, outlines, strict=True)
+        ]
+    )
     index = {source: k for k, source in enumerate(sources) if source is not None}
     renamed = np.array([*(index.get(k, LOST) for k in range(len(breaks))), EDGE], np.int16)
-    across, partner, gap = [], [], []
-    for k, source in enumerate(sources):
-        count = len(outlines[k])
-        mates = np.full(count, -1, np.int32)
-        gaps = np.full(count, np.nan, np.float32)
-        beyond = np.full(count, EDGE, np.int16)
-        if source is not None:
-            nearest = _nearest(_tree(breaks[source].points), at_home[k])
-            beyond = renamed[breaks[source].across[nearest]]
-            for other in np.unique(beyond[beyond >= 0]):
-                here = np.flatnonzero(beyond == other)
-                # Opposite is what is nearest to the old break, not to what is left of this piece.
-                mates[here] = _nearest(trees[other], breaks[source].points[nearest[here]])
-                mine, theirs = solved[k], solved[other]
-                assert mine is not None and theirs is not None
-                gaps[here] = _distance_to_ring(mine[here], theirs, mates[here])
-        across.append(beyond)
-        partner.append(mates)
-        gap.append(gaps)
+    across = np.full(len(home), EDGE, np.int16)
+    partner = np.full(len(home), -1, np.int32)
+    gaps = np.full(len(home), np.nan, np.float32)
+    if index:
+        old = np.concatenate([breaks[source].points[::DECIMATE] for source in index])
+        beyond = np.concatenate([breaks[source].across[::DECIMATE] for source in index])
+        tags = [np.full(len(breaks[s].points[::DECIMATE]), k) for s, k in index.items()]
+        own = np.flatnonzero(np.array([source is not None for source in sources])[owner])
+        at = _nearest(old, np.concatenate(tags), home[own], owner[own])
+        across[own] = renamed[beyond[at]]
+        facing = across[own] >= 0
+        mine, at = own[facing], at[facing]
+        # Opposite is what is nearest to the old break, not to what is left of this piece.
+        other = across[mine].astype(np.int64)
+        found = _nearest(home, owner, old[at], other)
+        partner[mine] = found - starts[other]
+        gaps[mine] = _distance_to_rings(
+            solved[mine], solved, found, starts[other], starts[other + 1]
+        )
+    cuts = starts[1:-1]
     return Labels(
         ids=tuple(fragment.id for fragment in fragments),
         poses=tuple(truths),
         outlines=tuple(outline.astype(np.float32) for outline in outlines),
-        across=tuple(across),
-        partner=tuple(partner),
-        gap_mm=tuple(gap),
-        edges=shared_edges(breaks, renamed),
+        across=tuple(np.split(across, cuts)),
+        partner=tuple(np.split(partner, cuts)),
+        gap_mm=tuple(np.split(gaps, cuts)),
+        edges=_renamed_edges(edges, renamed),
     )
 
 
-def shared_edges(
-    breaks: Sequence[Break], renamed: NDArray[np.int16] | None = None
-) -> tuple[SharedEdge, ...]:
-    """Every stretch of break between two pieces.
-
-    Args:
-        renamed: (pieces + 1,) new index of every piece, negative to leave it out; the last is
-            for what is outside.
-    """
-    if renamed is None:
-        renamed = np.append(np.arange(len(breaks)), EDGE).astype(np.int16)
+def shared_edges(breaks: Sequence[Break]) -> tuple[SharedEdge, ...]:
+    """Every stretch of break between two pieces."""
     edges = []
     for k, line in enumerate(breaks):
         # Each edge is traced from the piece that was cut first; from the other it would be the
         # same line backwards.
         wanted = np.where(line.across > k, line.across, EDGE)
-        mine = int(renamed[k])
         for start, end in _runs(wanted):
-            theirs = int(renamed[wanted[start]])
             points = np.take(line.points, np.arange(start, end), axis=0, mode="wrap")
-            if mine < 0 or theirs < 0 or len(points) < 2:
-                continue
-            edges.append(SharedEdge((min(mine, theirs), max(mine, theirs)), _spaced(points)))
-    return tuple(sorted(edges, key=lambda edge: edge.pieces))
+            if len(points) > 1:
+                other = int(wanted[start])
+                edges.append(SharedEdge((k, other), _spaced(points)))
+    return tuple(edges)
+
+
+def _renamed_edges(
+    edges: Sequence[SharedEdge], renamed: NDArray[np.int16]
+) -> tuple[SharedEdge, ...]:
+    """The edges between pieces that are left, under their new numbers, in order."""
+    kept = []
+    for edge in edges:
+        first, second = sorted(int(renamed[k]) for k in edge.pieces)
+        if first >= 0:
+            kept.append(SharedEdge((first, second), edge.line))
+    return tuple(sorted(kept, key=lambda edge: edge.pieces))
 
 
 def _trace(
@@ -258,25 +275,34 @@ def _trace(
     return Break((ring + corner) * mm_per_px, area[beside[:, 1], beside[:, 0]].astype(np.int64))
 
 
-def _tree(points: Points) -> cKDTree:
-    """A search tree that is quick to build; the points are few."""
+def _nearest(
+    points: Points,
+    tags: NDArray[np.int64],
+    wanted: Points,
+    wanted_tags: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """(M,) index of the point that is nearest to each wanted one among those of the same tag."""
     from scipy.spatial import cKDTree
 
-    return cKDTree(points, balanced_tree=False, compact_nodes=False)
+    # A third coordinate keeps points of different tags further apart than any fresco is wide.
+    far = 1e6
+    tree = cKDTree(np.column_stack([points, far * tags]), balanced_tree=False, compact_nodes=False)
+    return np.asarray(tree.query(np.column_stack([wanted, far * wanted_tags]))[1])
 
 
-def _nearest(tree: cKDTree, points: Points) -> NDArray[np.int64]:
-    return np.asarray(tree.query(points)[1])
-
-
-def _distance_to_ring(
-    points: Points, ring: Points, nearest: NDArray[np.int32]
+def _distance_to_rings(
+    points: Points,
+    vertices: Points,
+    nearest: NDArray[np.int64],
+    first: NDArray[np.int64],
+    end: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """(N,) distance of points from the two segments that meet at the `nearest` vertex of a ring."""
-    start = ring[nearest]
+    """(N,) distance of points from the two segments that meet at their nearest vertex, of rings
+    that hold the vertices from `first` to before `end`."""
+    start = vertices[nearest]
     found = []
     for step in (-1, 1):
-        along = ring[(nearest + step) % len(ring)] - start
+        along = vertices[first + (nearest - first + step) % (end - first)] - start
         share = np.einsum("ij,ij->i", points - start, along)
         share /= np.maximum(np.einsum("ij,ij->i", along, along), 1e-12)
         foot = start + np.clip(share, 0, 1)[:, None] * along
@@ -299,15 +325,15 @@ def _ring(mask: Bytes) -> tuple[Points, NDArray[np.int64]]:
     """
     borders = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)[0]
     pixels = max(borders, key=len)[:, 0].astype(np.int64)
-    steps = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
-    beside = pixels[:, None] + steps
-    outside = mask[beside[..., 1], beside[..., 0]] == 0
+    width = mask.shape[1]
+    place = pixels[:, 1] * width + pixels[:, 0]
+    outside = mask.ravel()[place[:, None] + [1, width, -1, -width]] == 0
     # Pixels at which the border turns inwards touch the outside only at a corner.
     kept = outside.any(axis=1)
-    outside, pixels, beside = outside[kept], pixels[kept], beside[kept]
-    outward = (outside[..., None] * steps).sum(axis=1)
-    first = beside[np.arange(len(beside)), outside.argmax(axis=1)]
-    return _smoothed(pixels + 0.5 + 0.5 * outward), first
+    outside, pixels = outside[kept], pixels[kept]
+    steps = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
+    outward = outside @ steps.astype(np.float32)
+    return _smoothed(pixels + 0.5 + 0.5 * outward), pixels + steps[outside.argmax(axis=1)]
 
 
 def _smoothed(ring: Points, reach: int = 2) -> Points:

@@ -26,7 +26,6 @@ from reassembly.synthetic.cutter import (
     check_fit,
     cut,
     most_pieces,
-    windows,
 )
 from reassembly.synthetic.labels import Labels, make_labels, shared_edges, trace_breaks
 from reassembly.synthetic.pictures import Picture, PictureSet, draw_picture, find_pictures
@@ -65,8 +64,8 @@ PIECES_MEAN = PIECES_FEWEST + PIECES_SPAN * PIECES_BETA[0] / sum(PIECES_BETA)
 SIZES_PX = (128, 8192)
 MARGIN_PX = 4
 """Of the window in which a piece is worn."""
-INK = (38, 36, 36)
-"""RGB of the conservators' pencil."""
+INK = 37
+"""Grey of the conservators' pencil."""
 INK_COVER = 0.85
 SHORTEST_HOLD_MM = 12.0
 """Two pieces hang together where they share an edge of at least this length."""
@@ -249,7 +248,9 @@ def make_puzzle(wanted: Recipe, seed: int, index: int) -> MadePuzzle:
     named = [_named(made[k][0], f"fragment_{n:0{digits}d}") for n, k in enumerate(order)]
     homes = [made[k][1] for k in order]
     truths = [None if sources[k] is None else made[k][2] for k in order]
-    labels = make_labels(named, [sources[k] for k in order], homes, truths, pieces.breaks)
+    labels = make_labels(
+        named, [sources[k] for k in order], homes, truths, pieces.breaks, pieces.edges
+    )
     puzzle = Puzzle(
         puzzle_id(index),
         tuple(named),
@@ -281,8 +282,7 @@ class _Workshop:
         cutting, wear = self.preset.cut, self.preset.wear
         shape = picture.domain.shape
         domain = picture.domain & broken_rim(shape, rng, cutting, self.mm_per_px)
-        self.labels = cut(domain, count, rng, cutting, self.mm_per_px)
-        self.windows = windows(self.labels, count)
+        self.labels, self.windows = cut(domain, count, rng, cutting, self.mm_per_px)
         self.breaks = trace_breaks(self.labels, self.windows, self.mm_per_px)
         self.loss = loss_field(shape, rng, wear, self.mm_per_px)
         self.edges = shared_edges(self.breaks)
@@ -315,7 +315,7 @@ class _Workshop:
         image = damage_paint(_window(self.picture, rows, columns), solid, rng, wear, scale)
         if self.ink is not None:
             drawn = _window(self.ink, rows, columns) * np.float32(INK_COVER / 255)
-            image = cv2.blendLinear(np.full_like(image, INK), image, drawn, 1 - drawn)
+            image = cv2.blendLinear(np.full(image.shape, INK, np.uint8), image, drawn, 1 - drawn)
         corner = (columns.start - MARGIN_PX, rows.start - MARGIN_PX)
         fragment, home = scan(image, solid, corner, rng, self.preset.scan, scale, f"piece {k}")
         truth = disturbance(home, rng, wear) @ home

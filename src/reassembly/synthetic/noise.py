@@ -63,8 +63,7 @@ def _sample(rng: np.random.Generator, tile: Floats, shape: tuple[int, int], zoom
     """A window of a tile, stretched to `shape`: `zoom` of its pixels a pixel."""
     height, width = (max(2, math.ceil(side * zoom)) for side in shape)
     window = _window(rng, tile, (height, width))
-    finer = cv2.INTER_CUBIC if zoom < 0.5 else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(window, shape[::-1], interpolation=finer))
+    return np.asarray(cv2.resize(window, shape[::-1]))
 
 
 def _window(rng: np.random.Generator, tile: Floats, shape: tuple[int, int]) -> Floats:

@@ -20,7 +20,7 @@ from reassembly.synthetic.noise import white_noise
 
 __all__ = ["PLAIN", "STUDIO", "ScanSettings", "prepare", "scan"]
 
-PREFILTER_PX = 0.8
+PREFILTER_PX = 1.0
 """Blur before a picture is turned. Without it, interpolation would soften it in a pattern that
 depends on the angle, and betray the angle."""
 
@@ -63,7 +63,7 @@ STUDIO = ScanSettings(
 
 def prepare(picture: Bytes) -> Bytes:
     """The (H, W, 3) picture without detail too fine to survive being turned."""
-    return np.asarray(cv2.GaussianBlur(picture, (0, 0), PREFILTER_PX))
+    return np.asarray(cv2.GaussianBlur(picture, (3, 3), PREFILTER_PX))
 
 
 def scan(
@@ -96,8 +96,8 @@ def scan(
     size = np.ceil(outline.max(axis=0) + shift + 3).astype(int)
     # OpenCV puts pixel centres at whole numbers, ours are at halves: hence the shifts by 0.5.
     matrix = np.column_stack([turn, shift + turn @ [0.5, 0.5] - 0.5])
-    turned = cv2.warpAffine(image, matrix, size, borderMode=cv2.BORDER_REPLICATE)
-    field = cv2.warpAffine(solid, matrix, size, borderMode=cv2.BORDER_CONSTANT, borderValue=-1)
+    turned = cv2.warpAffine(image, matrix, size)
+    field = cv2.warpAffine(solid, matrix, size, borderValue=-1)
     mask = _silhouette(field, rng, settings, mm_per_px)
     left, top, width, height = cv2.boundingRect(mask)
     window = np.s_[top : top + height, left : left + width]
@@ -145,7 +145,7 @@ def _photograph(
     slope = rng.normal(0, settings.shading, 2)
     noise = rng.uniform(*settings.noise)
     if blur > 0.3:
-        image = cv2.GaussianBlur(image, (0, 0), blur)
+        image = cv2.GaussianBlur(image, (2 * math.ceil(1.5 * blur) + 1,) * 2, blur)
     if settings.exposure == settings.white_balance == settings.shading == noise == 0:
         return image
     x = np.linspace(-0.5, 0.5, width, dtype=np.float32)
@@ -153,9 +153,8 @@ def _photograph(
     light = 1 + slope[0].astype(np.float32) * x[None] + slope[1].astype(np.float32) * y[:, None]
     light = cv2.merge([light * np.float32(channel) for channel in gain])
     lit = cv2.multiply(image, light, dtype=cv2.CV_32F)
-    if noise:
-        lit = cv2.scaleAdd(white_noise(rng, (height, width)), noise, lit)
-    return np.asarray(cv2.convertScaleAbs(np.maximum(lit, 0)))
+    grain = white_noise(rng, (height, width))
+    return np.asarray(cv2.addWeighted(lit, 1, grain, noise, 0, dtype=cv2.CV_8U))
 
 
 def _outline(solid: Floats) -> Points:

@@ -225,15 +225,16 @@ def damage_paint(
     mm_per_px: float,
 ) -> Bytes:
     """The (H, W, 3) picture of a piece with dirt along its rim and paint flaked off there."""
+    # Half the resolution will do: neither dirt nor flakes have edges as sharp as a break.
+    depth, coarse_mm = 0.5 * solid[::2, ::2], 2 * mm_per_px
     covers = []
     if settings.stain_strength > 0 and settings.stain_mm > 0:
-        covers.append((_stain(solid, rng, settings, mm_per_px), settings.stain_colour))
+        covers.append((_stain(depth, rng, settings, coarse_mm), settings.stain_colour))
     if settings.flake_share > 0 and settings.flake_mm > 0:
-        reach = _flake_reach(solid.shape, rng, settings, mm_per_px)
-        covers.append((np.clip(reach - solid, 0, 1), settings.flake_colour))
-    for cover, colour in covers:
-        image = cv2.blendLinear(_recoloured(image, colour), image, cover, 1 - cover)
-    return image
+        covers.append((_flakes(depth, rng, settings, coarse_mm), settings.flake_colour))
+    if not covers:
+        return image
+    return _covered(image, covers)
 
 
 def tick_marks(
@@ -260,40 +261,51 @@ def tick_marks(
     return ink
 
 
+def _covered(image: Bytes, covers: list[tuple[Floats, tuple[int, int, int]]]) -> Bytes:
+    """The image under layers of other colours, lowest first, that keep a trace of its grain.
+
+    Each layer is a share, on a raster that may be coarser, and an RGB colour.
+    """
+    shape = covers[0][0].shape
+    kept = np.ones(shape, np.float32)
+    added = [np.zeros(shape, np.float32) for _ in range(3)]
+    means = cv2.mean(image)
+    for cover, colour in covers:
+        through = 1 - (1 - GRAIN) * cover
+        kept *= through
+        for channel in range(3):
+            # What lies below shows through; the rest is the layer's colour around the mean.
+            added[channel] *= through
+            added[channel] += (colour[channel] - GRAIN * means[channel]) * cover
+    size = image.shape[1::-1]
+    mask = cv2.resize(kept, size)
+    seen = cv2.multiply(image, cv2.merge([mask, mask, mask]), dtype=cv2.CV_32F)
+    return np.asarray(cv2.add(seen, cv2.resize(cv2.merge(added), size), dtype=cv2.CV_8U))
+
+
 def _stain(
-    solid: Floats,
-    rng: np.random.Generator,
-    settings: WearSettings,
-    mm_per_px: float,
+    depth: Floats, rng: np.random.Generator, settings: WearSettings, mm_per_px: float
 ) -> Floats:
-    """(H, W) share of the paint's colour that dirt hides."""
-    # Dirt has no sharp edge: half the resolution will do.
-    depth = np.maximum(solid[::2, ::2], 0)
-    reach_px = settings.stain_mm / mm_per_px / 2
+    """(H, W) share of the paint's colour that dirt hides at a depth (pixels) inside the rim."""
+    reach_px = settings.stain_mm / mm_per_px
     log_reach = smooth_field(rng, (depth.shape[0], depth.shape[1]), 6 * reach_px)
-    stain = cv2.exp(depth * (-0.5 / reach_px) * cv2.exp(-0.5 * log_reach))
-    enlarged = cv2.resize(stain, solid.shape[::-1])
-    return np.asarray(enlarged * np.float32(settings.stain_strength))
+    stain = cv2.exp(np.maximum(depth, 0) * (-1 / reach_px) * cv2.exp(-0.5 * log_reach))
+    return np.asarray(stain * np.float32(settings.stain_strength))
 
 
-def _flake_reach(
-    shape: tuple[int, ...], rng: np.random.Generator, settings: WearSettings, mm_per_px: float
+def _flakes(
+    depth: Floats, rng: np.random.Generator, settings: WearSettings, mm_per_px: float
 ) -> Floats:
-    """(H, W) depth in pixels to which paint has flaked off; negative where it has not."""
-    window = shape[0], shape[1]
+    """(H, W), 1 where paint has flaked off."""
+    window = depth.shape[0], depth.shape[1]
     flake_px = settings.flake_mm / mm_per_px
     patches = smooth_field(rng, window, 8 * flake_px)
-    patches += FLAKE_RAGGED * rough_field(rng, window, max(4 * flake_px, 16))
+    patches += FLAKE_RAGGED * rough_field(rng, window, max(4 * flake_px, 8))
     # The patches are where the field exceeds the quantile that leaves the wanted share.
     share = min(max(settings.flake_share, 1e-6), 1 - 1e-6)
     patches -= math.hypot(1, FLAKE_RAGGED) * NormalDist().inv_cdf(1 - share)
-    return patches * np.float32(1.5 * flake_px)
-
-
-def _recoloured(image: Bytes, colour: tuple[int, int, int]) -> Bytes:
-    """The image in another mean colour, with a trace of its grain."""
-    offset = np.array([*colour, 0]) - GRAIN * np.array(cv2.mean(image))
-    return np.asarray(cv2.add(cv2.convertScaleAbs(image, alpha=GRAIN), offset))
+    patches *= np.float32(1.5 * flake_px)
+    return np.asarray(np.clip(patches - depth, 0, 1))
 
 
 def _draw_mark(
@@ -345,30 +357,38 @@ def _loss(
     mm_per_px: float,
 ) -> Floats:
     """(H, W) depth in pixels lost from the break inwards."""
-    height, width = shape
-    own = smooth_field(rng, (height, width), settings.loss_wavelength_mm / mm_per_px)
+    # Half the resolution: roughness finer than four pixels would be lost when a piece is turned.
+    half = -(-shape[0] // 2), -(-shape[1] // 2)
+    varied = smooth_field(rng, half, settings.loss_wavelength_mm / mm_per_px / 2)
     if shared is not None:
-        own *= math.sqrt(1 - settings.loss_shared)
-        own += math.sqrt(settings.loss_shared) * shared
-    loss = settings.loss_mm / mm_per_px * cv2.exp(settings.loss_spread * own)
+        varied *= math.sqrt(1 - settings.loss_shared)
+        varied += math.sqrt(settings.loss_shared) * shared[::2, ::2]
+    loss = settings.loss_mm / mm_per_px * cv2.exp(settings.loss_spread * varied)
     if settings.loss_roughness_mm > 0:
-        loss += (settings.loss_roughness_mm / mm_per_px) * rough_field(
-            rng,
-            (height, width),
-            settings.loss_roughness_longest_mm / mm_per_px,
-            settings.loss_roughness_exponent,
-        )
-    return np.asarray(np.clip(loss, 0, settings.loss_most_mm / mm_per_px))
+        longest_px = settings.loss_roughness_longest_mm / mm_per_px / 2
+        rough = rough_field(rng, half, longest_px, settings.loss_roughness_exponent)
+        loss += np.float32(settings.loss_roughness_mm / mm_per_px) * rough
+    loss = np.clip(loss, 0, settings.loss_most_mm / mm_per_px)
+    return np.asarray(cv2.resize(loss, (shape[1], shape[0])))
 
 
 def _rounded(mask: Bytes, radius_px: float) -> Floats:
     """Signed distance in pixels from the edge of a mask whose corners are rounded."""
     depth = cv2.distanceTransform(mask, cv2.DIST_L2, cv2.DIST_MASK_5) - 0.5
     if radius_px >= 1:
-        core = (depth <= radius_px).view(np.uint8)
-        reach = cv2.distanceTransform(core, cv2.DIST_L2, cv2.DIST_MASK_5)
-        depth = np.where(core, radius_px + 0.5 - reach, depth)
-    return np.asarray(cv2.GaussianBlur(depth, (0, 0), EDGE_BLUR_PX))
+        depth -= _beyond_disc(depth, radius_px)
+    return np.asarray(cv2.GaussianBlur(depth, (3, 3), EDGE_BLUR_PX))
+
+
+def _beyond_disc(depth: Floats, radius_px: float) -> Floats:
+    """(H, W) how much less deep pixels lie once corners that no disc of that radius fills are
+    gone."""
+    # Half the resolution will do: away from corners there is nothing to be found.
+    coarse = depth[::2, ::2]
+    core = (coarse <= radius_px).view(np.uint8)
+    reach = 2 * cv2.distanceTransform(core, cv2.DIST_L2, cv2.DIST_MASK_5) - 1
+    lost = np.where(core, coarse + reach - radius_px - 1, 0)
+    return np.asarray(cv2.resize(np.maximum(lost, 0), depth.shape[::-1]))
 
 
 def _fill_holes(solid: Floats, left: Bytes, mask: Bytes) -> None:
