@@ -19,7 +19,7 @@ from reassembly.errors import InputError
 
 __all__ = ["Piece", "find_pieces", "reading_order", "segment_many", "segment_single"]
 
-WORK_PIXELS = 800_000
+WORK_PIXELS = 550_000
 """A piece is found in a reduction to at most this many pixels, then outlined in the picture."""
 TRAY_WORK_PIXELS = 4_000_000
 """The same where there are many pieces, and each is small."""
@@ -49,7 +49,7 @@ FAINT_SHARE = 0.15
 """Of the outline that may be hard to see before we say so."""
 MAX_SIDE_PX = 32_000
 """OpenCV warps nothing larger."""
-TILE_PX = 320
+TILE_PX = 256
 
 Image = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
