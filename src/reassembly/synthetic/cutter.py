@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import cv2
@@ -202,8 +201,9 @@ def broken_rim(
         inward = np.array([start[1] - end[1], end[0] - start[0]]) / np.linalg.norm(end - start)
         depths = rng.uniform(*settings.rim_mm, 2)[:, None] / mm_per_px
         ends = np.stack([start, end]) + depths * inward
-        course = _course(ends, rng, settings, STEP_PX)
-        domain &= _side(_refined(course, rng, settings, 1 / mm_per_px).points, shape)
+        course = _course(ends, rng, settings, max(shape) / TRIAL_PX)
+        curve = _refined(course, rng, settings, 1 / mm_per_px).points
+        _fill_side(domain, curve, 0, right=False)
     return _largest_part(domain).view(np.bool_)
 
 
@@ -259,11 +259,7 @@ def _course(
     offset = rng.uniform(-1, 1, at.size) * settings.knot_offset * width
     offset[[0, -1]] = 0
     across = np.interp(along, at, offset)
-    for start, end in pairwise(at):
-        if rng.random() < settings.wavy:
-            on = (along >= start) & (along <= end)
-            across[on] += _waves(along[on] - start, width, rng, settings)
-    return _Course(chord, along, across)
+    return _Course(chord, along, across + _waves(along, at, rng, settings))
 
 
 def _refined(
@@ -281,31 +277,47 @@ def _refined(
 
 
 def _waves(
-    along: NDArray[np.float64], width: float, rng: np.random.Generator, settings: CutSettings
+    along: NDArray[np.float64],
+    at: NDArray[np.float64],
+    rng: np.random.Generator,
+    settings: CutSettings,
 ) -> NDArray[np.float64]:
-    """Sum of sines along a segment, 0 at both ends."""
-    if along.size < 3:
-        return np.zeros_like(along)
+    """(N,) sums of sines along the segments between the knots `at`, 0 at every knot."""
+    count, width = len(at) - 1, at[-1]
     order = np.arange(1, SINES + 1)
-    amplitude = rng.normal(settings.wave_bias, settings.wave_amplitude, SINES) * width / order
-    period = max(rng.normal(1.5, 0.3), 0.5) * width
-    phase = rng.uniform(-1, 1, SINES)
-    waves = np.sin(math.tau / period * along[:, None] * order + phase) @ amplitude
-    return np.asarray(waves - np.interp(along, along[[0, -1]], waves[[0, -1]]))
+    amplitude = rng.normal(settings.wave_bias, settings.wave_amplitude, (count, SINES))
+    amplitude *= width / order * (rng.random(count) < settings.wavy)[:, None]
+    pitch = math.tau / width / np.maximum(rng.normal(1.5, 0.3, count), 0.5)
+    phase = rng.uniform(-1, 1, (count, SINES))
+
+    def height(place: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np.float64]:
+        angle = (pitch[k] * place)[:, None] * order + phase[k]
+        return np.asarray(np.einsum("ij,ij->i", np.sin(angle), amplitude[k]))
+
+    every = np.arange(count)
+    length = np.diff(at)
+    first, last = height(np.zeros(count), every), height(length, every)
+    k = np.clip(np.searchsorted(at, along, side="right") - 1, 0, count - 1)
+    place = along - at[k]
+    return height(place, k) - first[k] - (last - first)[k] * place / length[k]
 
 
 def _side(curve: Points, shape: tuple[int, ...]) -> Bytes:
     """(H, W), 1 on that side of a curve which is to the right as one walks along it (y down)."""
-    direction = curve[-1] - curve[0]
-    reach = 2 * sum(shape)
-    direction = direction / np.linalg.norm(direction) * reach
-    normal = np.array([-direction[1], direction[0]])
-    start, end = curve[0] - direction, curve[-1] + direction
-    ring = np.vstack([start, curve, end, end + normal, start + normal])
-    fixed = np.round((ring - 0.5) * 2**SUBPIXEL_BITS).astype(np.int32)
     side = np.zeros(shape, np.uint8)
-    cv2.fillPoly(side, [fixed], 1, shift=SUBPIXEL_BITS)
-    return side
+    return _fill_side(side, curve, 1, right=True)
+
+
+def _fill_side(mask: Bytes, curve: Points, value: int, *, right: bool) -> Bytes:
+    """Fills, in place, all that lies to one side of a curve."""
+    direction = curve[-1] - curve[0]
+    direction *= 2 * sum(mask.shape) / np.linalg.norm(direction)
+    outward = np.array([-direction[1], direction[0]]) * (1 if right else -1)
+    start, end = curve[0] - direction, curve[-1] + direction
+    ring = np.vstack([start, curve, end, end + outward, start + outward])
+    fixed = np.round((ring - 0.5) * 2**SUBPIXEL_BITS).astype(np.int32)
+    cv2.fillPoly(mask, [fixed], value, shift=SUBPIXEL_BITS)
+    return mask
 
 
 def _met(piece: _Piece, curve: Points) -> Points:
