@@ -1,0 +1,1 @@
+"""Proposing and verifying joins."""
