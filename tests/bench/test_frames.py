@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import shapely
-from tests.puzzles import drawn_puzzle
 
 from reassembly.bench.frames import betrays_orientation, turn_back, turn_fragment, turn_fragments
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly
+from tests.puzzles import drawn_puzzle
 
 
 @pytest.fixture(scope="module")

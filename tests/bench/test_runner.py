@@ -8,12 +8,12 @@ import sys
 import time
 
 import pytest
-from tests.puzzles import drawn_puzzle
-from tests.test_cli import run, write_puzzle
 
 import reassembly
 from reassembly.bench import bench
 from reassembly.errors import InputError
+from tests.puzzles import drawn_puzzle
+from tests.test_cli import run, write_puzzle
 
 FIGURES = [
     "q_pos", "q_pos_mean", "q_pos_with_anchor", "correct", "correct_of_placed", "placed",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PIL import Image
-from tests.assemblies import HOSTILE, incomplete_assembly
 
 from reassembly.io.render import lay_out, render_placements
 from reassembly.puzzle import Assembly
+from tests.assemblies import HOSTILE, incomplete_assembly
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

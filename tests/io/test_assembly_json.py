@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.assemblies import incomplete_assembly
 
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.assembly_json import assembly_to_json, load_assembly
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Provenance, Puzzle
+from tests.assemblies import incomplete_assembly
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "assembly.schema.json"
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.puzzles import drawn_puzzle
 
 from reassembly.errors import InputError
 from reassembly.io.poses_csv import poses_csv, poses_of_rows, read_pose_rows, read_poses_csv
 from reassembly.pose import Pose
 from reassembly.puzzle import Fragment, Puzzle
+from tests.puzzles import drawn_puzzle
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
 

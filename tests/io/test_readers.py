@@ -16,11 +16,11 @@ import shapely
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from tests.puzzles import drawn_puzzle
 
 from reassembly.errors import InputError, InputWarning
 from reassembly.io import cut_out, find_puzzles, load
 from reassembly.pose import Pose, to_repair
+from tests.puzzles import drawn_puzzle
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "repair"
 

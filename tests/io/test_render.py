@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
-from tests.assemblies import incomplete_assembly
-from tests.puzzles import drawn_puzzle
 
 from reassembly.io.render import (
     bounded_scale,
@@ -23,6 +21,8 @@ from reassembly.io.render import (
 )
 from reassembly.pose import Pose, to_repair
 from reassembly.puzzle import Assembly, Fragment, Puzzle
+from tests.assemblies import incomplete_assembly
+from tests.puzzles import drawn_puzzle
 
 ANGLES = [0.0, 90.0, 180.0, -90.0, 33.7, -121.3]
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from PIL import Image
 from shapely.geometry import Point
-from tests.assemblies import HOSTILE, SPACED, incomplete_assembly
-from tests.puzzles import drawn_puzzle
 
 from reassembly.io.render import lay_out
 from reassembly.io.report import report_html
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Provenance, Puzzle
+from tests.assemblies import HOSTILE, SPACED, incomplete_assembly
+from tests.puzzles import drawn_puzzle
 
 
 class Page(HTMLParser):

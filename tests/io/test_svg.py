@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import shapely
 from PIL import Image
-from tests.assemblies import HOSTILE, SPACED, incomplete_assembly
 
 from reassembly.io.render import cut_out, lay_out
 from reassembly.io.svg import STROKE_MM, write_svg
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
+from tests.assemblies import HOSTILE, SPACED, incomplete_assembly
 
 SVG = "{http://www.w3.org/2000/svg}"
 INKSCAPE = "{http://www.inkscape.org/namespaces/inkscape}"

@@ -11,8 +11,6 @@ import pytest
 import shapely
 from PIL import Image
 from shapely.geometry import shape
-from tests.assemblies import HOSTILE, incomplete_assembly
-from tests.puzzles import drawn_puzzle
 
 from reassembly.errors import InputError
 from reassembly.io import render, writers
@@ -21,6 +19,8 @@ from reassembly.io.render import bounded_scale, lay_out, render_assembly
 from reassembly.io.writers import FORMATS, load_assembly, outlines_geojson, save_assembly
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Provenance, Puzzle
+from tests.assemblies import HOSTILE, incomplete_assembly
+from tests.puzzles import drawn_puzzle
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.metrics.pieces import assembled, block, four, two
 
 from reassembly.metrics import score
 from reassembly.metrics.neighbours import Outlines, shared_edges
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
+from tests.metrics.pieces import assembled, block, four, two
 
 
 def pairs(puzzle: Puzzle, poses=None) -> dict[tuple[str, str], np.ndarray]:

@@ -3,11 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.metrics.pieces import block, four
-from tests.puzzles import drawn_puzzle
 
 from reassembly.metrics import score
 from reassembly.metrics.oracle import true_centroids_assembly, truth_assembly
+from tests.metrics.pieces import block, four
+from tests.puzzles import drawn_puzzle
 
 PUZZLE = drawn_puzzle(6, seed=2, size_px=240)
 

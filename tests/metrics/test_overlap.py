@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.metrics.pieces import block
-from tests.puzzles import drawn_puzzle
 
 from reassembly.metrics.overlap import mask_overlap, polygon_overlap
 from reassembly.metrics.reference import matrix
 from reassembly.pose import Pose
 from reassembly.puzzle import Fragment
+from tests.metrics.pieces import block
+from tests.puzzles import drawn_puzzle
 
 PIECE = max(drawn_puzzle(4, seed=1, size_px=240).fragments, key=lambda f: f.area_mm2)
 

@@ -4,12 +4,12 @@ import math
 from dataclasses import replace
 
 import pytest
-from tests.metrics.pieces import assembled, block, four, turn, two
 
 from reassembly.metrics import score
 from reassembly.metrics.paper import score_paper
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Puzzle
+from tests.metrics.pieces import assembled, block, four, turn, two
 
 
 def test_the_truth_has_no_error():

@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
-from tests.metrics.pieces import assembled, block, four, two
 
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.poses_csv import poses_csv
@@ -18,6 +17,7 @@ from reassembly.io.writers import assembly_to_json
 from reassembly.metrics import PROTOCOLS, evaluate
 from reassembly.pose import Pose, to_repair
 from reassembly.puzzle import Assembly, Puzzle
+from tests.metrics.pieces import assembled, block, four, two
 
 FOUR, TWO = four(), two()
 

@@ -4,11 +4,11 @@ import math
 from dataclasses import replace
 
 import pytest
-from tests.metrics.pieces import assembled, block, four, turn, two
 
 from reassembly.metrics import score
 from reassembly.pose import Pose, from_repair
 from reassembly.puzzle import Assembly, Fragment, Puzzle
+from tests.metrics.pieces import assembled, block, four, turn, two
 
 
 def as_scanned(fragment: Fragment) -> Fragment:

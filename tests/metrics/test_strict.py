@@ -8,8 +8,6 @@ import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.metrics.pieces import assembled, block, four, turn, two
-from tests.puzzles import drawn_puzzle
 
 from reassembly.errors import InputError
 from reassembly.metrics import fragment_errors, score
@@ -17,6 +15,8 @@ from reassembly.metrics.overlap import mask_overlap
 from reassembly.metrics.strict import score_strict
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
+from tests.metrics.pieces import assembled, block, four, turn, two
+from tests.puzzles import drawn_puzzle
 
 SHARES = ("q_pos", "q_pos_mean", "q_pos_with_anchor", "correct", "placed", "largest_correct_group")
 PIECES = four()

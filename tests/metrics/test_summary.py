@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from tests.metrics.pieces import assembled, four, two
 
 from reassembly.metrics import score, summarise
+from tests.metrics.pieces import assembled, four, two
 
 
 def rows(values, **more) -> list[dict]:

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.metrics.pieces import assembled, block
 
 from reassembly.metrics import score
 from reassembly.metrics.twins import twins
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Puzzle
+from tests.metrics.pieces import assembled, block
 
 
 def row(*kinds: str) -> Puzzle:

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import pytest
-from tests.puzzles import drawn_puzzle
 
 from reassembly.errors import InputError
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
 from reassembly.solvers import Cancelled, Progress, get_solver, solve
+from tests.puzzles import drawn_puzzle
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ import math
 
 import numpy as np
 import pytest
-from tests.puzzles import drawn_puzzle
 
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
 from reassembly.solvers import solve
 from reassembly.solvers.base import Cancelled
 from reassembly.solvers.trivial import Random, Ring, Stack
+from tests.puzzles import drawn_puzzle
 
 SOLVERS = [Stack, Random, Ring]
 PUZZLE = drawn_puzzle(7, seed=4, size_px=240)

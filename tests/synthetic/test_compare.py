@@ -14,13 +14,13 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from tests.puzzles import drawn_puzzle
 
 from reassembly.errors import InputError
 from reassembly.pose import Pose, to_repair
 from reassembly.puzzle import Fragment, Puzzle
 from reassembly.synthetic.compare import Comparison, compare, distances, measure, side_by_side
 from reassembly.synthetic.measures import ROWS, Statistics, rows_at
+from tests.puzzles import drawn_puzzle
 
 COLOUR_ROWS = ("lightness", "redness", "yellowness")
 
