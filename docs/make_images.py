@@ -1,6 +1,6 @@
 """Makes the pictures of the README and the docs, all painted by this project.
 
-    python docs/make_images.py
+python docs/make_images.py
 """
 
 from __future__ import annotations

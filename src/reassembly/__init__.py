@@ -1,9 +1,9 @@
 """reassembly: images of broken, eroded fragments in, the pose of every fragment out.
 
-    import reassembly as ra
+import reassembly as ra
 
-    assembly = ra.solve(ra.load("fragments"), seed=0)
-    assembly.save("out")
+assembly = ra.solve(ra.load("fragments"), seed=0)
+assembly.save("out")
 """
 
 from __future__ import annotations

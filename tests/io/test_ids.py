@@ -25,10 +25,10 @@ def test_lines_lists_and_folds(tmp_path, folds):
 
 @pytest.mark.parametrize("numbers", ["0", "4", "x", "1,", "-1"])
 def test_folds_that_do_not_exist(folds, numbers):
-    with pytest.raises(InputError, match="folds.json: this holds no list of puzzles"):
+    with pytest.raises(InputError, match=r"folds\.json: this holds no list of puzzles"):
         read_ids(f"{folds}#{numbers}")
 
 
 def test_no_such_file(tmp_path):
-    with pytest.raises(InputError, match="nowhere.txt"):
+    with pytest.raises(InputError, match=r"nowhere\.txt"):
         read_ids(str(tmp_path / "nowhere.txt"))

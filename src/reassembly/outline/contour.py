@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import contourpy
 import numpy as np
 import shapely
@@ -34,8 +36,8 @@ def mask_polygon(mask: NDArray[np.bool_]) -> Polygon:
     ).filled(0.5, 2.0)
     polygons = []
     for points, offsets in zip(*traced, strict=True):
-        assert points is not None and offsets is not None  # Only a chunk without a contour has none.
-        rings = [points[a:b] - 0.5 for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+        assert points is not None and offsets is not None
+        rings = [points[a:b] - 0.5 for a, b in pairwise(offsets)]
         polygons.append(Polygon(rings[0], rings[1:]))
     largest = max(polygons, key=lambda polygon: polygon.area)
     simple = shapely.simplify(largest, SIMPLIFY_PX, preserve_topology=True)

@@ -12,7 +12,7 @@ from reassembly.puzzle import Assembly, Puzzle
 __all__ = ["Cancelled", "Progress", "ProgressCallback", "Solver", "report"]
 
 
-class Cancelled(Exception):
+class Cancelled(Exception):  # noqa: N818 (it is no error)
     """Raised by a progress callback to stop a solver; it passes through to the caller."""
 
 
