@@ -30,7 +30,7 @@ HEADLINE: dict[str, str] = {
 
 ON_SCREEN: dict[str, str] = {
     "q_pos": "q_pos",
-    "q_pos_mean": "q_pos_mean",
+    "q_pos_mean": "q_mean",
     "correct": "correct",
     "placed": "placed",
     "rmse_rotation_deg": "deg",
