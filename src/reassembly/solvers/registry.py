@@ -47,6 +47,13 @@ BUILT_IN = (
         "reassembly.solvers.greedy:Greedy",
     ),
     SolverInfo(
+        "genetic",
+        "arrangements evolve towards a small bounding rectangle without overlap",
+        "our reimplementation, unverified, after the genetic baseline of RePAIR "
+        "(Tsesmelis et al., 2024)",
+        "reassembly.solvers.genetic:Genetic",
+    ),
+    SolverInfo(
         "stack",
         "all centroids on one point, random rotations",
         "a trivial row",
