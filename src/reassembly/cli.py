@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -249,9 +249,10 @@ def inspect(
             f"{piece.frame_px[0]} x {piece.frame_px[1]}",
         )
     _print(table)
+    strays = f" Strays: {', '.join(sorted(puzzle.strays))}." if puzzle.strays else ""
     _say(
         f"Scale: {puzzle.metadata.get('scale', 'unknown')}. "
-        f"True poses: {'yes' if puzzle.truth else 'no'}."
+        f"True poses: {'yes' if puzzle.truth else 'no'}.{strays}"
     )
     if sheet is not None:
         from reassembly.io.render import contact_sheet_png
@@ -281,7 +282,9 @@ def generate(
     preset: Annotated[Preset, typer.Option(help="How the pieces are worn.")] = Preset.realistic,
     pieces: Annotated[
         str | None,
-        typer.Option(help="How many pieces a puzzle, as MIN-MAX.", show_default="nine on average"),
+        typer.Option(
+            help="How many pieces a puzzle: MIN-MAX, or one number.", show_default="nine on average"
+        ),
     ] = None,
     size: Annotated[int, typer.Option(help="Side of the picture in pixels.")] = 1024,
     images: Annotated[
@@ -440,6 +443,7 @@ def _progress_bar(title: str) -> Iterator[ProgressCallback]:
         task = bar.add_task(title, total=1.0)
 
         def show(step: Progress) -> None:
+            bar.start()
             bar.update(task, completed=step.fraction, description=f"{title}: {step.stage}")
 
         yield show
@@ -453,15 +457,18 @@ def _counting_bar(title: str) -> Iterator[Any]:
         task = bar.add_task(title, total=None)
 
         def show(done: int, total: int, what: str = "") -> None:
+            bar.start()
             bar.update(task, completed=done, total=total, description=f"{title} {what}".strip())
 
         yield show
 
 
-def _bar() -> Any:
+@contextmanager
+def _bar() -> Iterator[Any]:
+    """A progress bar that appears when it is first started: not before an error."""
     from rich import progress
 
-    return progress.Progress(
+    bar = progress.Progress(
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
         progress.TaskProgressColumn(),
@@ -469,6 +476,10 @@ def _bar() -> Any:
         progress.TimeRemainingColumn(),
         console=_console(stderr=True),
     )
+    try:
+        yield bar
+    finally:
+        bar.stop()
 
 
 @contextmanager
@@ -492,6 +503,13 @@ def _show_warning(
         )
 
 
+def _interrupted() -> NoReturn:
+    typer.echo(
+        "interrupted: `bench` carries on when called again, `generate` with --resume", err=True
+    )
+    sys.exit(130)
+
+
 def main() -> None:
     """Runs the command and ends the process with the right exit code."""
     warnings.simplefilter("always", InputWarning)
@@ -502,8 +520,11 @@ def main() -> None:
         typer.secho(f"error: {error}", fg="red", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        sys.exit(130)
+        _interrupted()
+    except SystemExit as end:
+        if end.code == 130:
+            _interrupted()
+        raise
     except Exception as error:
         if os.environ.get("REASSEMBLY_DEBUG"):
             raise

@@ -142,7 +142,7 @@ def test_previews_are_in_the_users_names_and_cancel_passes_through(puzzle):
 
 
 def test_bad_requests_are_explained(puzzle):
-    with pytest.raises(InputError, match=r"there is no solver 'gredy'.*greedy, stack"):
+    with pytest.raises(InputError, match=r"there is no solver 'gredy'.*greedy, genetic"):
         get_solver("gredy")
     with pytest.raises(InputError, match="has 1 fragment, and a puzzle needs two"):
         solve(Puzzle("p", puzzle.fragments[:1]))

@@ -173,3 +173,15 @@ def test_numbers_of_pieces_are_read():
     for text in ("four", "4-", "-4", "4-6-8"):
         with pytest.raises(InputError, match="no number of pieces"):
             parse_pieces(text)
+
+
+def test_damaged_puzzles_are_made_again(made, tmp_path):
+    folder = tmp_path / "damaged"
+    shutil.copytree(made, folder)
+    (folder / "train" / "puzzle_00000" / "fragment_00.png").unlink()
+    (folder / "train" / "puzzle_00001" / "labels.npz").write_bytes(b"PK")
+    cut = folder / "train" / "puzzle_00002" / "fragment_01.png"
+    cut.write_bytes(cut.read_bytes()[:-20])
+    (folder / "test" / "puzzle_00004" / "data.json").write_text("{")
+    generate(folder, workers=1, resume=True, **SMALL)
+    assert digest(folder) == digest(made)

@@ -16,10 +16,8 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -37,6 +35,7 @@ from reassembly.metrics import score, summarise
 from reassembly.metrics.oracle import true_centroids_assembly, truth_assembly
 from reassembly.puzzle import Assembly, Provenance, Puzzle
 from reassembly.solvers import available_solvers, get_solver, solve
+from reassembly.workers import worker_pool
 
 __all__ = ["bench"]
 
@@ -247,12 +246,10 @@ def _run_all(tasks: list[_Task]) -> Iterator[_Task]:
     for group in groups.values():
         waiting = list(group)
         while waiting:
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            with worker_pool(1) as pool:
                 try:
                     while waiting:
-                        job = pool.submit(_run_task, waiting[0])
-                        wait([job], return_when=FIRST_COMPLETED)
-                        job.result()
+                        pool.submit(_run_task, waiting[0]).result()
                         yield waiting.pop(0)
                 except BrokenProcessPool:
                     crashed = waiting.pop(0)

@@ -17,13 +17,14 @@ import json
 import os
 import shutil
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from itertools import islice
-from multiprocessing import get_context
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ from reassembly.synthetic.make import (
     puzzle_id,
     recipe,
 )
+from reassembly.workers import worker_pool
 
 __all__ = ["generate", "parse_pieces", "split_of", "write_puzzle"]
 
@@ -255,14 +257,29 @@ def _place(folder: Path, index: int) -> Path:
 
 
 def _pieces_in(folder: Path, index: int) -> int | None:
-    """How many pieces a puzzle has that is there; None if it is not."""
-    file = _place(folder, index) / "data.json"
-    if not file.parent.exists():
+    """How many pieces a puzzle has that is there, whole; a damaged one is removed. None if there
+    is none."""
+    place = _place(folder, index)
+    if not place.exists():
         return None
     try:
-        return len(json.loads(file.read_text(encoding="utf-8"))["fragments"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError("this puzzle is damaged", "Delete its folder and resume", file) from error
+        document = json.loads((place / "data.json").read_text(encoding="utf-8"))
+        names = [fragment["filename"] for fragment in document["fragments"]]
+        whole = zipfile.is_zipfile(place / "labels.npz") and all(
+            _ends_like_png(place / name) for name in names
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        whole = False
+    if not whole:
+        shutil.rmtree(place)
+        return None
+    return len(names)
+
+
+def _ends_like_png(file: Path) -> bool:
+    with file.open("rb") as content:
+        content.seek(-8, os.SEEK_END)
+        return content.read(4) == b"IEND"
 
 
 def _work(
@@ -274,9 +291,7 @@ def _work(
             for index in todo:
                 yield _make_and_write(folder, wanted, seed, index)
         return
-    pool = ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=cv2.setNumThreads, initargs=(1,)
-    )
+    pool = worker_pool(workers, partial(cv2.setNumThreads, 1))
     waiting, pending = iter(todo), set[Future[tuple[int, int]]]()
     try:
         while True:

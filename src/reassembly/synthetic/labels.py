@@ -84,8 +84,8 @@ class Labels:
     partner: tuple[NDArray[np.int32], ...]
     """Per piece (N,): which point of that piece's outline was opposite; -1 for none."""
     gap_mm: tuple[Floats, ...]
-    """Per piece (N,): how far the other outline is at that point, when both pieces lie in their
-    true poses; NaN for none."""
+    """Per piece (N,): the distance to the other outline at that point, when both pieces lie in
+    their true poses; never negative, even where they overlap there; NaN for none."""
     edges: tuple[SharedEdge, ...]
     """Shared edges, as they were before the wear; one pair may share several."""
 

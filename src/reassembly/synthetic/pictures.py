@@ -101,8 +101,8 @@ def find_pictures(
     if not usable:
         raise InputError(
             "there is no picture here that can be cut",
-            f"Give PNG, JPEG, TIFF or WebP files of at least {size_px} px, "
-            "or a folder of RePAIR puzzles with poses",
+            f"Give PNG, JPEG, TIFF or WebP files of at least {math.ceil(SMALLEST_SHARE * size_px)} "
+            f"px, better {size_px} px, or a folder of RePAIR puzzles with poses",
             folder,
         )
     return PictureSet(tuple(usable), digest.hexdigest())
