@@ -23,7 +23,7 @@ lint: $(STAMP)  ## formatter, linter, types
 	$(BIN)/mypy
 
 docs: $(STAMP)  ## the documentation, in site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 serve: demo  ## look at the demo's report in a browser, on this machine only
 	@echo "The report is at http://127.0.0.1:8000/report.html (Ctrl-C stops)"

@@ -129,6 +129,8 @@ def solve(
     check_output_folder(out, force)
     puzzle = _load(path, mm_per_px, strict)
     poses = read_poses_csv(locked, puzzle) if locked else None
+    if locked and not poses:
+        warnings.warn(f"{locked}: it holds no pose, so nothing is locked", InputWarning)
     with _progress_bar(f"{solver}, {len(puzzle)} pieces") as progress:
         assembly = reassembly.solve(puzzle, solver, seed=seed, locked=poses, progress=progress)
     assembly.save(out, force=force)
@@ -177,7 +179,11 @@ def bench(
     ],
     out: Out,
     solver: Annotated[
-        list[str] | None, typer.Option(help="A solver's name; repeatable.", show_default=False)
+        list[str] | None,
+        typer.Option(
+            help="A solver's name; repeatable. Trivial rows are always added.",
+            show_default="the trivial rows alone",
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0.", min=1)] = 1,
     split: Annotated[
@@ -206,7 +212,7 @@ def cutout(
 
     with _spinner("cutting out"):
         puzzle = reassembly.cut_out(photo, out, mm_per_px=mm_per_px, force=force)
-    _say(f"{len(puzzle)} pieces cut out into {out}.")
+    _say(f"{_count(len(puzzle), 'piece')} cut out into {out}.")
 
 
 @app.command()
@@ -225,6 +231,8 @@ def inspect(
     import reassembly
     from reassembly.io.files import atomic_write
 
+    if sheet is not None and sheet.suffix.lower() != ".png":
+        raise InputError("a contact sheet is a PNG file", "Let its name end in .png", sheet)
     sources = reassembly.find_puzzles(path)
     if len(sources) > 1:
         table = Table("puzzle", "layout", "split", "path", title=f"{path}: {len(sources)} puzzles")
@@ -234,7 +242,7 @@ def inspect(
         _say("Name one of them to see its pieces.")
         return
     puzzle = _load(path, mm_per_px, strict)
-    table = Table(title=f"{puzzle.id}: {len(puzzle)} pieces")
+    table = Table(title=f"{puzzle.id}: {_count(len(puzzle), 'piece')}")
     table.add_column("piece")
     for column in ("width (mm)", "height (mm)", "area (cm²)", "mm per px", "picture (px)"):
         table.add_column(column, justify="right")
@@ -319,7 +327,7 @@ def generate(
             force=force,
             progress=progress,
         )
-    _say(f"{made['puzzles']} puzzles, {made['pieces']} pieces in {out}.")
+    _say(f"{_count(made['puzzles'], 'puzzle')}, {_count(made['pieces'], 'piece')} in {out}.")
 
 
 @app.command()
@@ -390,6 +398,10 @@ def _summary(assembly: Assembly) -> str:
     return text + "."
 
 
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def _console(stderr: bool = False) -> Any:
     from rich.console import Console
 
@@ -404,14 +416,22 @@ def _print(table: Any) -> None:
     _console().print(table)
 
 
-def _print_scores(rows: list[dict[str, Any]], title: str | None = None) -> None:
-    """One row a solver, strict figures."""
+def _narrow_table(title: str | None, caption: str | None) -> Any:
+    """A table whose figures and names fit into 80 columns."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    return Table(
+        title=title, caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
+    )
+
+
+def _print_scores(rows: list[dict[str, Any]], title: str | None = None) -> None:
+    """One row a solver, strict figures."""
     from reassembly.bench.tables import ON_SCREEN, cell
 
-    table = Table(title=title, caption="protocol strict; shares from 0 to 1, deg, mm, s a puzzle")
-    table.add_column("solver")
+    table = _narrow_table(title, "protocol strict; shares from 0 to 1, deg, mm, s a puzzle")
+    table.add_column("solver", no_wrap=True)
     for heading in ON_SCREEN.values():
         table.add_column(heading, justify="right")
     for row in rows:
@@ -421,14 +441,14 @@ def _print_scores(rows: list[dict[str, Any]], title: str | None = None) -> None:
 
 def _print_evaluation(result: dict[str, Any]) -> None:
     """One row a puzzle, the mean last."""
-    from rich.table import Table
-
     from reassembly.bench.tables import ON_SCREEN, cell
 
     rows = [*result["puzzles"], {"id": "mean", **result["mean"]}]
     columns = {k: v for k, v in ON_SCREEN.items() if any(row.get(k) is not None for row in rows)}
-    table = Table(title=f"protocol {result['protocol']}", caption=result.get("units"))
-    table.add_column("puzzle")
+    if result["protocol"] == Protocol.paper:
+        columns["rmse_translation_mm"] = "canvas %"
+    table = _narrow_table(f"protocol {result['protocol']}", result.get("units"))
+    table.add_column("puzzle", no_wrap=True)
     for heading in columns.values():
         table.add_column(heading, justify="right")
     for row in rows:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import connection, get_context
@@ -24,9 +26,15 @@ def worker_pool(workers: int, prepare: Callable[[], None] | None = None) -> Proc
 
 
 def _begin(prepare: Callable[[], None] | None) -> None:
+    warnings.showwarning = _plainly
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if prepare is not None:
         prepare()
+
+
+def _plainly(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning as the commands print it."""
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def _end_with_parent() -> None:

@@ -113,6 +113,14 @@ def test_carries_on_after_a_kill(data, result, tmp_path):
             assert row[key] == rows_of(result)[name][key], (name, key)
 
 
+def test_another_run_in_the_same_folder_adds_rows(data, tmp_path):
+    bench([data / "train"], ["ring"], tmp_path / "out")
+    before = json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
+    after = bench([data / "test"], ["ring"], tmp_path / "out")
+    assert all(row in after for row in before)
+    assert len(after) == 2 * len(before)
+
+
 def test_changed_puzzles_are_measured_again(data, tmp_path):
     folder = tmp_path / "data"
     puzzle = drawn_puzzle(pieces=3, seed=1, size_px=160)

@@ -15,7 +15,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -74,7 +74,8 @@ def bench(
     Args:
         data: puzzles or folders of puzzles with true poses; each gives one row a solver.
         solvers: names from `available_solvers`.
-        out: a new folder, or one that an earlier run left: what it holds is not run again.
+        out: a new folder, or one that an earlier run left: what it holds is not run again, and
+            its rows of other solvers and data sets stay.
         seeds: how many seeds, from 0.
         split: only puzzles under a folder of this name (`train`, `test`).
 
@@ -122,9 +123,22 @@ def bench(
         for label, sources in sets.items()
         for name in cheap + own
     }
+    records = _earlier(out, records) | records
     rows = [_row(name, label, of) for (label, name), of in records.items()]
     write_tables(rows, records, out)
     return rows
+
+
+def _earlier(
+    out: Path, but: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """What earlier runs measured in this folder, of other solvers or data sets."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for file in sorted((out / "records").rglob("*.json")):
+        record = _read(file)
+        if (key := (record["data"], record["solver"])) not in but:
+            found.setdefault(key, []).append(record)
+    return found
 
 
 def _row(name: str, label: str, records: list[dict[str, Any]]) -> dict[str, Any]:
@@ -309,6 +323,8 @@ def _keep(
 ) -> None:
     """Writes the prediction, then its record: a record means that all is there."""
     record = {
+        "data": task.data,
+        "solver": name,
         "signature": task.signature,
         "version": __version__,
         "puzzle": task.source.id,

@@ -86,10 +86,9 @@ def write_tables(
 ) -> None:
     """Writes `results.{json,csv,md}` and `puzzles.csv`, the rows they are means of."""
     puzzles = [
-        {"data": data, "solver": solver}
-        | {key: value for key, value in record.items() if key not in ("scores", "signature")}
+        {key: value for key, value in record.items() if key not in ("scores", "signature")}
         | dict(record["scores"])
-        for (data, solver), of in records.items()
+        for of in records.values()
         for record in of
     ]
     atomic_write(out / "puzzles.csv", _csv(puzzles))

@@ -274,6 +274,12 @@ def _picture_folder(names: Sequence[str], path: Path) -> str:
     """Where the pictures are, given all files: at the top, or in the only folder that has any."""
     folders = {str(PurePosixPath(name).parent) for name in names if is_image_name(name)}
     if "." in folders:
+        if inner := sorted(folders - {"."}):
+            warnings.warn(
+                f"{path}: pictures in its folders ({', '.join(inner[:3])}) are left out, since "
+                "there are others beside them; put all pieces of a puzzle into one folder",
+                InputWarning,
+            )
         return ""
     if len(folders) == 1:
         return folders.pop()
@@ -438,9 +444,12 @@ def _load_plain(source: PuzzleSource, files: _Files, reading: _Reading) -> Puzzl
     )
     origins = {fragment.metadata["scale"] for fragment in fragments}
     if "assumed" in origins:
+        guessed = [f.metadata["filename"] for f in fragments if f.metadata["scale"] == "assumed"]
+        some = ", ".join(guessed[:3]) + ", ..." * (len(guessed) > 3)
+        whose = "" if len(guessed) == len(fragments) else f" of {some}, unlike that of the others,"
         warnings.warn(
-            f"{source.path}: the scale is unknown, and 1 pixel is taken for {REPAIR_MM_PER_PX} mm, "
-            "so that all lengths are a guess; give it with --mm-per-px X",
+            f"{source.path}: the scale{whose} is unknown, and 1 pixel is taken for "
+            f"{REPAIR_MM_PER_PX} mm, so that lengths are a guess; give it with --mm-per-px X",
             InputWarning,
         )
     scale = "assumed" if "assumed" in origins else ", ".join(sorted(origins))

@@ -414,6 +414,16 @@ def _filled(pieces: Mask, ground: Mask) -> Mask:
     return np.asarray(pieces | ~shows_ground[labels])
 
 
+def _without_pinholes(mask: Mask) -> Mask:
+    """With the holes filled that are too small to be any."""
+    _, labels, stats, _ = cv2.connectedComponentsWithStats((~mask).astype(np.uint8), connectivity=4)
+    small = stats[:, cv2.CC_STAT_AREA] < MIN_HOLE_SHARE * mask.sum()
+    for edge in (labels[0], labels[-1], labels[:, 0], labels[:, -1]):
+        small[edge] = False
+    small[0] = False
+    return np.asarray(mask | small[labels])
+
+
 def _outline(
     rgb: Image, labels: NDArray[np.int32], label: int, stats: NDArray[np.int32], factor: float
 ) -> Piece | None:
@@ -450,7 +460,7 @@ def _outline(
     mask = enlarged(labels == label)
     others = enlarged((labels != label) & (labels > 0))
     mask, edge_px, faint_share = _sharpened(rgb[top:bottom, left:right], mask, others, reach)
-    mask = _largest(_opened(mask, 1))
+    mask = _without_pinholes(_largest(_opened(mask, 1)))
     if not mask.any():
         return None
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))

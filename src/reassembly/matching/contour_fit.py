@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import shapely
@@ -48,6 +49,10 @@ CORNER_RAD = math.radians(25)
 """A contour that bends by more has a corner."""
 SHARED_RAD, STRAIGHT_RAD = math.radians(15), math.radians(5)
 """How far sides may differ that lie on each other, and that continue each other."""
+TELLING_MM = 0.15
+"""How far a contour must leave itself when slid along, for its shape to tell where it belongs."""
+MISFIT_MM = 0.2
+"""Gaps below this are as good as none."""
 COARSE = 4
 """One in so many contour points serves to choose among many proposals."""
 
@@ -265,7 +270,7 @@ def _telling(points: Complex, spacing: float, settings: FitSettings) -> Real:
     leaves = settings.slide_mm * (rows * weakest).sum(axis=1)
     telling = np.empty(len(points))
     # Noise bends a straight contour, too: hence the allowance.
-    telling[at] = 0.5 * np.log1p((leaves / (3 * settings.noise_mm)) ** 2)
+    telling[at] = 0.5 * np.log1p((leaves / TELLING_MM) ** 2)
     return telling
 
 
@@ -274,9 +279,9 @@ def _stretches(z: Complex, length: int) -> tuple[Complex, Real, NDArray[np.float
     middle, the mean square distance from it (mm^2), and (N, 3, 3) the mean square distance from
     the contour caused by moving the stretch by 1 mm in x, in y, or at its lever by a turn."""
 
-    def mean(values: NDArray[np.inexact]) -> NDArray[np.inexact]:
+    def mean(values: NDArray[Any]) -> NDArray[Any]:
         running = np.cumsum(np.concatenate([values[:1] * 0, values, values[:length]]), axis=0)
-        return (running[length : length + len(z)] - running[: len(z)]) / length
+        return np.asarray((running[length : length + len(z)] - running[: len(z)]) / length)
 
     normals = _normals(z)
     middle = mean(z)
@@ -371,12 +376,11 @@ def refine(
     """
     points, normals = moving.points[::every], moving.normals[::every]
     count, reach = len(turns), moving.radius_mm
-    for step in range(steps):
-        gap_mm = settings.gap_mm * (2 if step < steps // 2 else 1)
+    for _ in range(steps):
         z = turns[:, None] * points + shifts[:, None]
         centres = turns * moving.centre + shifts
         distance, away = fixed.distance(z)
-        touch = _touching(distance, away, turns[:, None] * normals, gap_mm)
+        touch = _touching(distance, away, turns[:, None] * normals, settings.gap_mm)
         which = np.nonzero(touch)[0]
         gaps, away, arm = distance[touch], away[touch], (z - centres[:, None])[touch]
         ways = (away.real, away.imag, (away * np.conj(1j * arm)).real / reach)
@@ -410,7 +414,7 @@ def measure(
     gaps = np.where(touch, distance, 0)
     contact = touch @ lengths
 
-    misfit = 0.5 * np.log1p((gaps / (2 * settings.noise_mm)) ** 2)
+    misfit = 0.5 * np.log1p((gaps / MISFIT_MM) ** 2)
     telling = moving.telling[::every] * _well_within(touch, lengths, settings.shape_mm)
     worth = np.maximum(settings.contact_weight + telling - misfit, -settings.contact_weight)
 
@@ -437,7 +441,7 @@ def _well_within(touch: NDArray[np.bool_], lengths: Real, shape_mm: float) -> ND
     around = np.concatenate([touch[:, -half:], touch, touch[:, :half]], axis=1)
     running = np.cumsum(np.pad(around, ((0, 0), (1, 0))), axis=1)
     width = 2 * half + 1
-    return (running[:, width:] - running[:, :-width]) >= 0.9 * width
+    return np.asarray(running[:, width:] - running[:, :-width] >= 0.9 * width)
 
 
 def _corners_met(
@@ -466,8 +470,15 @@ def _corners_met(
 # From two outlines to candidates
 
 
-def apart(moving: Outline, turns: Complex, shifts: Complex, turn: complex, shift: complex) -> Real:
-    """(K,) mm: roughly how far placements lie from one placement, turns included."""
+def apart(
+    moving: Outline,
+    turns: Complex,
+    shifts: Complex,
+    turn: complex | Complex,
+    shift: complex | Complex,
+) -> Real:
+    """Roughly how far, in mm, placements lie from another (or others, by broadcasting), turns
+    included."""
     travelled = np.abs((turns - turn) * moving.centre + shifts - shift)
     return np.asarray(travelled + np.abs(turns - turn) * moving.radius_mm / 2)
 

@@ -44,10 +44,10 @@ def summarise(rows: Iterable[Row], *, seed: int = 0, draws: int = 1000) -> dict[
 
         - `q_pos`: the mean over the puzzles that have it, None where none has;
         - `q_pos_ci`: [low, high], the 95 % bootstrap interval of that mean. One puzzle gives an
-          interval without width, which says nothing;
+        interval without width, which says nothing;
         - `q_pos_over_fragments`: the mean over fragments: each puzzle is weighted by how many
-          fragments are behind its figure, that is those scored, those placed for RMSE (pooled as
-          squares) and `correct_of_placed`, or pairs for neighbours;
+        fragments are behind its figure, that is those scored, those placed for RMSE (pooled as
+        squares) and `correct_of_placed`, or pairs for neighbours;
         - `q_pos_left_out`: how many puzzles do not have it, where there are any.
     """
     by_puzzle: defaultdict[str, list[Row]] = defaultdict(list)

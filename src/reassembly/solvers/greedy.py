@@ -338,9 +338,9 @@ class _Run:
             return turns, shifts, supports
         top = np.argsort(-supports, kind="stable")[:VOTERS]
         turns, shifts, supports = turns[top], shifts[top], supports[top]
-        owner = np.concatenate(owners)[top]
+        owned = np.concatenate(owners)[top]
         distance = apart(moving.outline, turns[:, None], shifts[:, None], turns, shifts)
-        agree = (distance < self.settings.slide_mm) & (owner[:, None] != owner)
+        agree = (distance < self.settings.slide_mm) & (owned[:, None] != owned)
         votes = supports + agree @ supports
         order = np.argsort(-votes, kind="stable")
         kept = distinct(
