@@ -301,6 +301,10 @@ def generate(
             help="Pictures, or RePAIR puzzles, to cut instead of painting.", show_default=False
         ),
     ] = None,
+    image_ids: Annotated[
+        str | None,
+        typer.Option(help="Only these of IMAGES: ids.txt, or folds.json#1,2.", show_default=False),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes.", show_default="one a core", min=1)
     ] = None,
@@ -310,6 +314,7 @@ def generate(
     force: Force = False,
 ) -> None:
     """Make semi-synthetic puzzles with true poses and break labels."""
+    from reassembly.io.ids import read_ids
     from reassembly.synthetic.dataset import generate as make
     from reassembly.synthetic.dataset import parse_pieces
 
@@ -322,6 +327,7 @@ def generate(
             pieces=parse_pieces(pieces),
             size_px=size,
             images=images,
+            image_ids=read_ids(image_ids) if image_ids else None,
             workers=workers,
             resume=resume,
             force=force,

@@ -8,6 +8,7 @@ import json
 import shutil
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -185,3 +186,14 @@ def test_damaged_puzzles_are_made_again(made, tmp_path):
     (folder / "test" / "puzzle_00004" / "data.json").write_text("{")
     generate(folder, workers=1, resume=True, **SMALL)
     assert digest(folder) == digest(made)
+
+
+def test_a_puzzle_tells_which_picture_it_was_cut_from(tmp_path):
+    """So that a set can be split by pictures, not only by puzzles."""
+    for name in ("a.png", "b.png"):
+        noise = np.random.default_rng(len(name)).integers(0, 255, (200, 200, 3), np.uint8)
+        cv2.imwrite(str(tmp_path / name), noise)
+    wish = {**SMALL, "count": 3, "images": tmp_path, "image_ids": ["b.png"]}
+    generate(tmp_path / "out", workers=1, **wish)
+    for file in (tmp_path / "out").rglob("data.json"):
+        assert json.loads(file.read_text())["picture"] == "b.png"

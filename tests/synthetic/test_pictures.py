@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from reassembly.errors import InputError, InputWarning
+from reassembly.io import find_puzzles
 from reassembly.synthetic.dataset import write_puzzle
 from reassembly.synthetic.make import make_puzzle, recipe
 from reassembly.synthetic.pictures import draw_picture, find_pictures
@@ -61,6 +62,24 @@ def test_unusable_pictures_are_named_and_left_out(tmp_path):
     messages = " ".join(str(w.message) for w in caught)
     assert "tiny.png: its shorter side has 40 px" in messages and "broken.jpg" in messages
     assert "notes.txt" not in messages
+
+
+def test_only_the_pictures_that_were_named(tmp_path):
+    for name in ("a.png", "b.png", "c.jpg"):
+        save(tmp_path / name, 300, 300)
+    pictures = find_pictures(tmp_path, 256, only=["a.png", "c"])
+    assert [pictures.name(k) for k in range(2)] == ["a.png", "c.jpg"]
+    with pytest.raises(InputError, match="there is no picture"):
+        find_pictures(tmp_path, 256, only=["d"])
+    for name in ("one", "two"):
+        puzzle = make_puzzle(recipe("pairingnet", pieces=(2, 2), size_px=128), 0, 0)
+        write_puzzle(puzzle, tmp_path / "puzzles" / name)
+    ids = {s.id for s in find_puzzles(tmp_path / "puzzles")}
+    chosen = find_pictures(tmp_path / "puzzles", 256, only=[min(ids)])
+    assert [chosen.name(0)] == [min(ids)] and len(chosen.sources) == 1
+    assert chosen.digest != find_pictures(tmp_path / "puzzles", 256).digest
+    with pytest.raises(InputError, match="none of the puzzles that were named"):
+        find_pictures(tmp_path / "puzzles", 256, only=["nobody"])
 
 
 def test_nothing_usable_is_an_error(tmp_path):

@@ -18,7 +18,7 @@ import os
 import shutil
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -70,6 +70,7 @@ def generate(
     pieces: tuple[int, int] | None = None,
     size_px: int = 1024,
     images: str | PathLike[str] | Iterable[str | PathLike[str]] | None = None,
+    image_ids: Collection[str] | None = None,
     workers: int | None = None,
     resume: bool = False,
     force: bool = False,
@@ -83,7 +84,7 @@ def generate(
     Args:
         out: the folder to write.
         count: how many puzzles.
-        preset, pieces, size_px, images: see `make.recipe`.
+        preset, pieces, size_px, images, image_ids: see `make.recipe`.
         workers: processes; one a core by default, and none besides this one for 1.
         resume: keep the complete puzzles of an earlier run with the same arguments.
         force: replace a data set that is there.
@@ -97,7 +98,7 @@ def generate(
     if workers is not None and workers < 1:
         raise InputError(f"{workers} workers cannot work", "Ask for 1 or more")
     check_seed(seed)
-    wanted = recipe(preset, pieces=pieces, size_px=size_px, images=images)
+    wanted = recipe(preset, pieces=pieces, size_px=size_px, images=images, image_ids=image_ids)
     folder = Path(out)
     _prepare(folder, _manifest(wanted, seed, count), resume, force)
     counts = {index: n for index in range(count) if (n := _pieces_in(folder, index)) is not None}
@@ -154,7 +155,10 @@ def _data_json(puzzle: Puzzle) -> str:
             entry["pixel_position"] = [round(x, 4), round(y, 4)]
             entry["rotation"] = round(rotation, 5)
         fragments.append(entry)
-    data = {"original_id": puzzle.id, "mm_per_px": puzzle.mm_per_px, "fragments": fragments}
+    data: dict[str, Any] = {"original_id": puzzle.id, "mm_per_px": puzzle.mm_per_px}
+    if "picture" in puzzle.metadata:
+        data["picture"] = puzzle.metadata["picture"]
+    data["fragments"] = fragments
     return json.dumps(data, indent=1) + "\n"
 
 

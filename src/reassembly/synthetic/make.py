@@ -7,7 +7,7 @@ these two numbers and the recipe alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
@@ -158,6 +158,7 @@ def recipe(
     pieces: tuple[int, int] | None = None,
     size_px: int = 1024,
     images: str | PathLike[str] | Iterable[str | PathLike[str]] | None = None,
+    image_ids: Collection[str] | None = None,
 ) -> Recipe:
     """Checks a wish and looks up its pictures.
 
@@ -166,6 +167,7 @@ def recipe(
         pieces: fewest and most pieces of a puzzle.
         size_px: side of the square picture; pictures of another shape get the same area.
         images: see `pictures.find_pictures`; by default pictures are painted.
+        image_ids: the only puzzles, or files, of `images` that may be used.
     """
     if isinstance(preset, str):
         if preset not in PRESETS:
@@ -184,7 +186,7 @@ def recipe(
             )
         check_fit(pieces[1], size_px**2)
         pieces = (int(pieces[0]), int(pieces[1]))
-    found = None if images is None else find_pictures(images, size_px)
+    found = None if images is None else find_pictures(images, size_px, image_ids)
     return Recipe(preset, int(size_px), pieces, found)
 
 
@@ -251,12 +253,15 @@ def make_puzzle(wanted: Recipe, seed: int, index: int) -> MadePuzzle:
     labels = make_labels(
         named, [sources[k] for k in order], homes, truths, pieces.breaks, pieces.edges
     )
+    about: dict[str, Any] = {"preset": wanted.preset.name, "seed": seed, "index": index}
+    if wanted.pictures is not None and chosen is not None:
+        about["picture"] = wanted.pictures.name(chosen)
     puzzle = Puzzle(
         puzzle_id(index),
         tuple(named),
         {f.id: pose for f, pose in zip(named, truths, strict=True) if pose is not None},
         frozenset(f.id for f, pose in zip(named, truths, strict=True) if pose is None),
-        {"preset": wanted.preset.name, "seed": seed, "index": index},
+        about,
     )
     return MadePuzzle(puzzle, labels, picture.rgb)
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
@@ -57,9 +57,16 @@ class PictureSet:
     digest: str
     """SHA-256 over the content of all files."""
 
+    def name(self, index: int) -> str:
+        """What a picture is called: its file's name, or its puzzle's id."""
+        source = self.sources[index]
+        return Path(source).name if isinstance(source, str) else source.id
+
 
 def find_pictures(
-    images: str | PathLike[str] | Iterable[str | PathLike[str]], size_px: int
+    images: str | PathLike[str] | Iterable[str | PathLike[str]],
+    size_px: int,
+    only: Collection[str] | None = None,
 ) -> PictureSet:
     """The usable pictures of a folder (searched in depth) or list, or the puzzles of a folder.
 
@@ -68,6 +75,7 @@ def find_pictures(
     Args:
         images: a folder of pictures, a folder of solved RePAIR puzzles, one file, or several.
         size_px: the size that pictures will be brought to.
+        only: the ids of the puzzles, or the names of the files, that may be used.
 
     Raises:
         InputError: nothing usable is left.
@@ -76,13 +84,15 @@ def find_pictures(
         folder = Path(images)
         if not folder.exists():
             raise InputError("there is no such file or folder", "Check the path", folder)
-        if folder.is_dir() and (puzzles := _assemblies(folder)) is not None:
+        if folder.is_dir() and (puzzles := _assemblies(folder, only)) is not None:
             return puzzles
         files = [folder] if folder.is_file() else sorted(_pictures_below(folder))
     else:
         folder, files = None, [Path(name) for name in images]
     usable, digest = [], hashlib.sha256()
     for file in files:
+        if only is not None and not {file.name, file.stem} & set(only):
+            continue
         try:
             shortest = min(read_image(file).rgb.shape[:2])
         except InputError as error:
@@ -197,11 +207,14 @@ def _resized(picture: Picture, factor: float) -> Picture:
     return Picture(rgb, soft > 0.5)
 
 
-def _assemblies(folder: Path) -> PictureSet | None:
+def _assemblies(folder: Path, only: Collection[str] | None) -> PictureSet | None:
     """The solved RePAIR puzzles of a folder; None where it holds none."""
     found = [s for s in find_puzzles(folder) if s.kind.startswith("repair")]
     if not found:
         return None
+    found = [s for s in found if only is None or s.id in only]
+    if not found:
+        raise InputError("it holds none of the puzzles that were named", "Check the ids", folder)
     solved = []
     for source in found:
         if source.kind == "repair-v2" and not _has_poses(source):
@@ -211,7 +224,7 @@ def _assemblies(folder: Path) -> PictureSet | None:
             solved.append(source)
     if not solved:
         raise InputError("no puzzle here has true poses", "Give solved puzzles", folder)
-    digest = hashlib.sha256()
+    digest = hashlib.sha256("\n".join(source.id for source in solved).encode())
     for file in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return PictureSet(tuple(solved), digest.hexdigest())
