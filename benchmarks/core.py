@@ -42,13 +42,14 @@ def write_fragments(folder: Path, count: int) -> None:
     """Blobs of noise, as hard to decode as a photograph."""
     folder.mkdir()
     rng = np.random.default_rng(0)
-    y, x = np.mgrid[:2000, :2000] - 1000.0
-    angle, radius = np.arctan2(y, x), np.hypot(x, y)
+    angle = np.linspace(0, 2 * np.pi, 2000, endpoint=False)
     for k in range(count):
-        wobble = sum(
+        waves = [
             rng.normal(0, 60 / n) * np.cos(n * angle + rng.uniform(0, 6)) for n in range(2, 40)
-        )
-        mask = radius < 600 + wobble
+        ]
+        radius = 600 + sum(waves)
+        ring = 1000 + np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+        mask = cv2.fillPoly(np.zeros((2000, 2000), np.uint8), [ring.astype(np.int32)], 1) > 0
         colour = cv2.GaussianBlur(rng.integers(0, 255, (2000, 2000, 3), np.uint8), (0, 0), 1.5)
         rgba = np.dstack([colour, mask * np.uint8(255)])
         rgba[~mask] = 0

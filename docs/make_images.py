@@ -20,12 +20,14 @@ from reassembly.synthetic.painter import paint
 
 IMAGES = Path(__file__).parent / "images"
 GROUND = (240, 238, 233)
+DEMO_SEED = 3
+"""That of `reassembly demo`."""
 
 
 def main() -> None:
     """Writes every picture."""
     with tempfile.TemporaryDirectory() as folder:
-        make_demo(Path(folder) / "demo")
+        make_demo(Path(folder) / "demo", seed=DEMO_SEED)
         overview = cv2.imread(str(Path(folder) / "demo" / "overview.png"))
     save(overview, "demo.png")
     save(painted(), "painted.jpg")

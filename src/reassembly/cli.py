@@ -90,7 +90,9 @@ def demo(
     out: Out = Path("demo"),
     pieces: Annotated[int, typer.Option(help="Roughly how many pieces.", min=2, max=60)] = 9,
     preset: Annotated[Preset, typer.Option(help="How the pieces are worn.")] = Preset.paper,
-    seed: Seed = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Which fresco; the default is one that gets solved.")
+    ] = 3,
     force: Force = False,
 ) -> None:
     """Paint a fresco, break it, solve it, and write pictures and a report."""
