@@ -49,10 +49,9 @@ CORNER_RAD = math.radians(25)
 """A contour that bends by more has a corner."""
 SHARED_RAD, STRAIGHT_RAD = math.radians(15), math.radians(5)
 """How far sides may differ that lie on each other, and that continue each other."""
-TELLING_MM = 0.15
-"""How far a contour must leave itself when slid along, for its shape to tell where it belongs."""
-MISFIT_MM = 0.2
-"""Gaps below this are as good as none."""
+TELLING = 0.75
+"""How far, in multiples of the noise, a contour must leave itself when slid along for its shape to
+tell where it belongs."""
 COARSE = 4
 """One in so many contour points serves to choose among many proposals."""
 
@@ -270,7 +269,7 @@ def _telling(points: Complex, spacing: float, settings: FitSettings) -> Real:
     leaves = settings.slide_mm * (rows * weakest).sum(axis=1)
     telling = np.empty(len(points))
     # Noise bends a straight contour, too: hence the allowance.
-    telling[at] = 0.5 * np.log1p((leaves / TELLING_MM) ** 2)
+    telling[at] = 0.5 * np.log1p((leaves / (TELLING * settings.noise_mm)) ** 2)
     return telling
 
 
@@ -414,7 +413,7 @@ def measure(
     gaps = np.where(touch, distance, 0)
     contact = touch @ lengths
 
-    misfit = 0.5 * np.log1p((gaps / MISFIT_MM) ** 2)
+    misfit = 0.5 * np.log1p((gaps / settings.noise_mm) ** 2)
     telling = moving.telling[::every] * _well_within(touch, lengths, settings.shape_mm)
     worth = np.maximum(settings.contact_weight + telling - misfit, -settings.contact_weight)
 
