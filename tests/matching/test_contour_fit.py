@@ -11,6 +11,7 @@ from shapely import affinity
 from shapely.geometry import Point, box
 
 from reassembly.matching.contour_fit import (
+    FitSettings,
     fit_contours,
     motion_of,
     outline_of,
@@ -80,6 +81,17 @@ def test_a_wavy_break_supports_more_than_a_straight_edge():
     wavy = fit_contours(outline_of(fixed.polygon), outline_of(moving.polygon))[0]
     straight = fit_contours(outline_of(box(0, 0, 150, 75)), outline_of(box(0, 0, 150, 60)))
     assert wavy.support > 1.5 * max(fit.support for fit in straight)
+
+
+def test_exact_fits_count_less_the_less_exactly_contours_are_known():
+    _, fixed, moving = halves(5)
+    supports = []
+    for noise_mm in (0.1, 0.4, 1.6):
+        known = FitSettings(noise_mm=noise_mm)
+        outlines = (outline_of(piece.polygon, known) for piece in (fixed, moving))
+        supports.append(fit_contours(*outlines, known)[0].support)
+    assert supports == sorted(supports, reverse=True)
+    assert supports[0] > 2 * supports[2]
 
 
 def test_fits_are_ranked_and_distinct():

@@ -108,6 +108,25 @@ def test_two_pieces_and_pieces_of_other_scales():
         assert abs(drift.rotation_deg) < 5
 
 
+def test_holes_and_pieces_scanned_at_different_scales_do_no_harm(puzzle):
+    """One piece is pierced, another scanned at half the resolution."""
+    pierced, coarse, *others = puzzle.fragments
+    solid = pierced.mask.copy()
+    rows, columns = np.nonzero(solid)
+    middle = int(rows.mean()), int(columns.mean())
+    solid[middle[0] - 6 : middle[0] + 6, middle[1] - 6 : middle[1] + 6] = False
+    assert pierced.mask.sum() - solid.sum() == 144
+    halved = replace(
+        coarse,
+        image=coarse.image[::2, ::2].copy(),
+        mask=coarse.mask[::2, ::2].copy(),
+        mm_per_px=2 * coarse.mm_per_px,
+        frame_px=(0, 0),
+    )
+    mixed = replace(puzzle, fragments=(replace(pierced, mask=solid), halved, *others))
+    assert score(mixed, ra.solve(mixed, "greedy"))["correct"] == 1.0
+
+
 def test_round_pieces_give_an_answer():
     """Nothing fits, and nothing may break."""
     rows, columns = np.mgrid[:120, :120] - 59.5
