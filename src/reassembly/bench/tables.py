@@ -59,7 +59,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         text += [
             f"## {data}",
             "",
-            f"{first['puzzles']} puzzles, {first['fragments']} fragments, {first['seeds']} seeds; "
+            f"{first['puzzles']} puzzles, {first['fragments']} fragments, seeds: {first['seeds']}; "
             f"protocol `{first['protocol']}`; means over puzzles with 95 % bootstrap intervals.",
             "",
             "| solver | " + " | ".join(HEADLINE.values()) + " |",

@@ -42,7 +42,7 @@ class SolverInfo:
 BUILT_IN = (
     SolverInfo(
         "greedy",
-        "from the largest piece, add the piece with the best contour fit, without collisions",
+        "joins the contours that fit best first, without collisions",
         "after the greedy geometric baseline of RePAIR (Tsesmelis et al., 2024)",
         "reassembly.solvers.greedy:Greedy",
     ),
