@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -76,6 +77,18 @@ def test_kept_predictions_score_the_same(result, data, tmp_path):
     row = rows_of(result)["greedy"]
     for key in ("q_pos", "correct", "rmse_rotation_deg", "neighbour_f1"):
         assert sum(m[key] for m in means) / 2 == pytest.approx(row[key], abs=1e-6), key
+
+
+def test_puzzles_of_the_same_name_can_be_scored_again(tmp_path):
+    """They are told apart by their folders, in the kept predictions, too."""
+    for split, seed in (("train", 1), ("test", 2)):
+        puzzle = replace(drawn_puzzle(pieces=2, seed=seed, size_px=120), id="same")
+        write_puzzle(tmp_path / "data" / split / "p", puzzle)
+    bench([tmp_path / "data"], [], tmp_path / "out")
+    (folder,) = (tmp_path / "out").glob("predictions/*/truth/seed-0")
+    scores = reassembly.evaluate(folder, tmp_path / "data")
+    assert sorted(row["id"] for row in scores["puzzles"]) == ["test/p", "train/p"]
+    assert scores["mean"]["q_pos"] == pytest.approx(1.0)
 
 
 def test_a_split_is_a_part_and_must_exist(data, tmp_path):

@@ -330,7 +330,7 @@ class _Zip:
         self.path, self.inside = path, inside
         try:
             self._archive = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, OSError, ValueError, RuntimeError) as error:
             what = "this zip file is damaged or none"
             raise InputError(what, "Pack it again", path) from error
         try:

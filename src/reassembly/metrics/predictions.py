@@ -125,7 +125,8 @@ def _from_file(
 
 
 def _from_folder(folder: Path, sources: list[_Source]) -> Iterator[tuple[Puzzle, Assembly | None]]:
-    files = {_plain(path.name): path for path in sorted(folder.iterdir())}
+    # In depth, since puzzles of the same name are told apart by their folders: train/a, test/a.
+    files = {_plain(p.relative_to(folder).as_posix()): p for p in sorted(folder.rglob("*"))}
     chosen: dict[str, Path] = {}
     for source in sources:
         # An id may be a path, where several puzzles have the same name.
