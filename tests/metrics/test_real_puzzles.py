@@ -89,7 +89,7 @@ def test_a_constant_answer_scores_in_the_papers_protocol_what_is_printed_for_it(
     assert plain["rmse_translation_mm"] == pytest.approx(21.1, abs=2.5)
     assert padded["rmse_rotation_deg"] == pytest.approx(47, abs=5)
     # What docs/metrics.md says of these very puzzles.
-    assert padded["rmse_translation_mm"] == pytest.approx(8.6, abs=0.05)
+    assert padded["rmse_translation_mm"] == pytest.approx(8.7, abs=0.05)
     assert plain["rmse_translation_mm"] == pytest.approx(18.8, abs=0.05)
     assert padded["rmse_rotation_deg"] == pytest.approx(43.9, abs=0.05)
     assert plain["rmse_rotation_deg"] == pytest.approx(95.5, abs=0.05)
