@@ -1,0 +1,1 @@
+"""Choosing the keypoints that speak for a piece."""
