@@ -1,0 +1,261 @@
+"""Every setting of the learned systems, typed, in one place; read from complete YAML files.
+
+`configs/paper.yaml` is the paper's system, `configs/default.yaml` ours, `configs/tiny.yaml` one that
+trains in seconds. A file may leave keys out: the defaults below fill them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from os import PathLike
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from reassembly.errors import InputError
+
+__all__ = [
+    "Config",
+    "DataConfig",
+    "DenoiserConfig",
+    "DiffusionConfig",
+    "FeatureConfig",
+    "KeypointConfig",
+    "LossConfig",
+    "ModelConfig",
+    "TextureConfig",
+    "TrainingConfig",
+    "config_from_dict",
+    "load_config",
+]
+
+
+@dataclass(frozen=True)
+class KeypointConfig:
+    """Which of a piece's 100 candidates the denoiser sees."""
+
+    selector: Literal["fps", "frozen", "learnable"] = "learnable"
+    """Farthest point sampling; the pre-trained selector; or the same, trained on."""
+    k: int = 20
+    """Keypoints a piece; with `adaptive`, on average."""
+    adaptive: bool = False
+    """Beyond the paper: simple outlines get fewer keypoints, jagged ones more."""
+
+
+@dataclass(frozen=True)
+class FeatureConfig:
+    """What the denoiser is told about a keypoint, besides its coordinates."""
+
+    geometry: bool = True
+    """Curvature and edge angle."""
+    local: bool = True
+    """Texture of the patch around it."""
+    whole: bool = True
+    """Texture of the whole piece: the paper's global feature."""
+    windows: bool = True
+    """Beyond the paper: the outline around it, seen in its tangent frame."""
+    patch_frame: Literal["input", "tangent"] = "tangent"
+    """`input` is the paper's; patches in the tangent frame do not depend on the piece's rotation."""
+    patch_px: int = 32
+    patch_mm_per_px: float = 0.2714
+    encoder: str = "texture"
+    """Weights of the texture encoder: a name, or a path to a safetensors file."""
+
+
+@dataclass(frozen=True)
+class DenoiserConfig:
+    """The network that predicts poses from noisy poses."""
+
+    width: int = 192
+    layers: int = 6
+    heads: int = 6
+    feedforward: int = 2
+    """Width of the feed-forward layers, in widths."""
+    dropout: float = 0.0
+    world: bool = True
+    """Beyond the paper: keypoints are also shown where the noisy pose puts them."""
+    mating: bool = True
+    """Beyond the paper: each layer matches keypoints across pieces and moves pieces accordingly."""
+
+
+@dataclass(frozen=True)
+class DiffusionConfig:
+    """The noise process."""
+
+    train_steps: int = 600
+    noise: Literal["piece", "keypoint"] = "piece"
+    """Whether keypoints of one piece share their noise."""
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """Weights of the losses."""
+
+    translation: float = 1.0
+    rotation: float = 1.0
+    match: float = 1.0
+    """Beyond the paper: which keypoints meet across a break. 0 without."""
+    layers: float = 0.5
+    """Beyond the paper: the pose that each mating layer arrives at."""
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """All that determines the network; stored with its weights."""
+
+    keypoints: KeypointConfig = field(default_factory=KeypointConfig)
+    features: FeatureConfig = field(default_factory=FeatureConfig)
+    denoiser: DenoiserConfig = field(default_factory=DenoiserConfig)
+    diffusion: DiffusionConfig = field(default_factory=DiffusionConfig)
+
+
+@dataclass(frozen=True)
+class TextureConfig:
+    """The texture encoder and its own training."""
+
+    width: int = 32
+    """Channels of the first stage; 64 is ResNet18, 32 a quarter of its weights."""
+    input_px: int = 64
+    """Side to which patches are resized; 224 in the paper."""
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Made puzzles to train on, where no data are given."""
+
+    preset: str = "paper"
+    puzzles: int = 4000
+    validation: int = 32
+    seed: int = 0
+    size_px: int = 1024
+    pieces: tuple[int, int] | None = None
+    """Fewest and most pieces; None for the preset's own numbers."""
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """One training run."""
+
+    optimizer: Literal["adafactor", "adamw"] = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    warmup: int = 500
+    """Steps in which the learning rate rises."""
+    decay: bool = True
+    """Whether the learning rate falls to zero along a cosine."""
+    batch: int = 64
+    """Puzzles a step; pieces for the stage `selector`, patches' puzzles for `texture`."""
+    steps: int = 20000
+    ema: float = 0.999
+    """Decay of the averaged weights, which are those that are saved; 0 for none."""
+    clip: float = 1.0
+    """Largest norm of the gradient."""
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    validate_every: int = 1000
+    """Steps; a picture of validation assemblies is written each time."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole configuration file."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    texture: TextureConfig = field(default_factory=TextureConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as in the file."""
+        return asdict(self)
+
+
+T = TypeVar("T")
+
+
+def load_config(path: str | PathLike[str]) -> Config:
+    """Reads a YAML file.
+
+    Raises:
+        InputError: naming the key that is unknown or holds a wrong value, and the nearest key.
+    """
+    import yaml
+
+    path = Path(path)
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError("there is no such configuration", "Check the path", path) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", "Give a YAML file", path) from None
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" in line {where.line + 1}" if where else ""
+        raise InputError(f"is no YAML{line}", "Mend it; configs/ has examples", path) from None
+    return config_from_dict(Config, {} if content is None else content, path)
+
+
+def config_from_dict(kind: type[T], content: Any, path: Path | None = None, prefix: str = "") -> T:
+    """A configuration, or a section of one, from plain values; unknown keys are errors."""
+    if not isinstance(content, Mapping):
+        raise InputError(
+            f"{prefix.rstrip('.') or 'the configuration'} must hold keys and values",
+            "See configs/default.yaml",
+            path,
+        )
+    hints = get_type_hints(kind)
+    names = [entry.name for entry in fields(kind)]  # type: ignore[arg-type]
+    values: dict[str, Any] = {}
+    for key, value in content.items():
+        if key not in names:
+            near = difflib.get_close_matches(str(key), names, 1, 0.0)[0]
+            raise InputError(f"unknown key {prefix}{key}", f"The nearest is {prefix}{near}", path)
+        if is_dataclass(hints[key]):
+            values[key] = config_from_dict(
+                hints[key],  # type: ignore[arg-type]
+                value,
+                path,
+                f"{prefix}{key}.",
+            )
+        else:
+            values[key] = _checked(hints[key], value, f"{prefix}{key}", path)
+    return kind(**values)
+
+
+def _checked(hint: Any, value: Any, name: str, path: Path | None) -> Any:
+    """The value in its type, or an error that says what it should be."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if value is None:
+            return None
+        return _checked(next(a for a in args if a is not type(None)), value, name, path)
+    if origin is Literal:
+        if value in args:
+            return value
+        choices = ", ".join(map(str, args))
+        raise InputError(f"{name} is {value!r}", f"Choose one of {choices}", path)
+    if origin is tuple:
+        if isinstance(value, list | tuple) and len(value) == len(args):
+            return tuple(_checked(a, v, name, path) for a, v in zip(args, value, strict=True))
+        raise InputError(f"{name} is {value!r}", f"Give {len(args)} numbers", path)
+    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+    elif hint is float and isinstance(value, str):
+        # YAML takes 1e-3, without a dot, for text.
+        try:
+            number = float(value)
+        except ValueError:
+            raise InputError(f"{name} is {value!r}", "Give a number", path) from None
+    elif isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+        if hint is not int:
+            return value
+        number = value
+    else:
+        wanted = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
+        raise InputError(f"{name} is {value!r}", f"Give {wanted[hint]}", path)
+    if not 0 <= number < float("inf"):
+        raise InputError(f"{name} is {value!r}", "Give a number of 0 or more", path)
+    return number

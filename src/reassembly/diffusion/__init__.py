@@ -1,0 +1,1 @@
+"""Poses by diffusion: the noise process, the denoiser, and the model that joins all parts."""

@@ -1,0 +1,161 @@
+"""What the network is shown of some puzzles: their pieces one after the other, without padding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+__all__ = ["Batch", "Layout"]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """P pieces in all, N candidate keypoints each, lengths in mm, y down.
+
+    Each piece is in its own frame, moved so that its centroid is the origin.
+    """
+
+    pieces: tuple[int, ...]
+    """Pieces of each puzzle."""
+    points: Tensor
+    """(P, N, 2) candidates in contour order."""
+    edge_angle: Tensor
+    """(P, N) direction of the tangent, radians, atan2(dy, dx)."""
+    curvature: Tensor
+    """(P, N), 1/mm, positive where convex."""
+    windows: Tensor
+    """(P, N, W, 2) the outline around each candidate, in its tangent frame."""
+    area: Tensor
+    """(P,), mm2."""
+    local: Tensor | None = None
+    """(P, N, F) texture around each candidate."""
+    whole: Tensor | None = None
+    """(P, F) texture of each piece."""
+    pose: Tensor | None = None
+    """(P, 3) true pose of each piece: x_mm and y_mm of its centroid, rotation_rad."""
+    meets_piece: Tensor | None = None
+    """(P, N) long: which piece of the puzzle lies across the break; -1 for none."""
+    meets_point: Tensor | None = None
+    """(P, N, 2) the point of that piece which met the candidate, in that piece's frame."""
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same on another device."""
+        moved = {
+            entry.name: value.to(device, non_blocking=True)
+            for entry in fields(self)
+            if isinstance(value := getattr(self, entry.name), Tensor)
+        }
+        return replace(self, **moved)
+
+    @cached_property
+    def puzzle_of_piece(self) -> Tensor:
+        """(P,) long."""
+        device = self.points.device
+        counts = torch.tensor(self.pieces, device=device)
+        return torch.arange(len(self.pieces), device=device).repeat_interleave(
+            counts, output_size=sum(self.pieces)
+        )
+
+    @cached_property
+    def first_piece(self) -> Tensor:
+        """(B,) long: where each puzzle's pieces begin."""
+        counts = torch.tensor(self.pieces, device=self.points.device)
+        return counts.cumsum(0) - counts
+
+    @cached_property
+    def scale_mm(self) -> Tensor:
+        """(B,) square root of each puzzle's total area: the unit of translations."""
+        total = torch.zeros(len(self.pieces), device=self.area.device, dtype=self.area.dtype)
+        return total.index_add_(0, self.puzzle_of_piece, self.area).sqrt()
+
+    @cached_property
+    def anchor(self) -> Tensor:
+        """(P,) bool: the largest piece of each puzzle."""
+        largest, start = [], 0
+        area = self.area.detach().cpu()
+        for count in self.pieces:
+            largest.append(start + int(area[start : start + count].argmax()))
+            start += count
+        mask = torch.zeros(start, dtype=torch.bool)
+        mask[largest] = True
+        return mask.to(self.area.device)
+
+
+class Layout:
+    """Which tokens belong to which piece and puzzle.
+
+    Sequences of the same length are worked on together, so that attention needs no padding: one
+    fused call for each distinct length, and a single one without any copy where all are equal.
+    """
+
+    def __init__(
+        self, tokens: list[int], pieces: tuple[int, ...], device: torch.device | str
+    ) -> None:
+        """Args:
+        tokens: tokens of each piece.
+        pieces: pieces of each puzzle.
+        """
+        of_puzzle, start = [], 0
+        for count in pieces:
+            of_puzzle.append(sum(tokens[start : start + count]))
+            start += count
+        self.count = sum(tokens)
+        self.pieces = len(tokens)
+        self.by_piece = _groups(tokens, device)
+        self.by_puzzle = _groups(of_puzzle, device)
+        each = torch.tensor(tokens, device=device)
+        self.piece_of_token = torch.arange(len(tokens), device=device).repeat_interleave(
+            each, output_size=self.count
+        )
+        self.tokens_of_piece = each
+
+    def piece_mean(self, values: Tensor) -> Tensor:
+        """(T, C) to the mean over each piece's tokens, (P, C)."""
+        return self.piece_sum(values) / self.tokens_of_piece[:, None]
+
+    def piece_sum(self, values: Tensor) -> Tensor:
+        """(T, C) to the sum over each piece's tokens, (P, C)."""
+        if len(self.by_piece) == 1:
+            return values.view(self.pieces, -1, values.shape[-1]).sum(1)
+        total = values.new_zeros(self.pieces, values.shape[-1])
+        return total.index_add_(0, self.piece_of_token, values)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Sequences of one length."""
+
+    shape: tuple[int, int]
+    """(sequences, length)."""
+    index: Tensor | None
+    """(sequences * length,) tokens; None for all of them in order."""
+
+    def take(self, values: Tensor) -> Tensor:
+        """(T, ...) to (sequences, length, ...)."""
+        taken = values if self.index is None else values[self.index]
+        return taken.view(*self.shape, *values.shape[1:])
+
+    def put(self, into: Tensor | None, values: Tensor, count: int) -> Tensor:
+        """(sequences, length, ...) back to its place among (T, ...)."""
+        flat = values.reshape(-1, *values.shape[2:])
+        if self.index is None:
+            return flat
+        if into is None:
+            into = flat.new_zeros(count, *flat.shape[1:])
+        return into.index_copy(0, self.index, flat)
+
+
+def _groups(lengths: list[int], device: torch.device | str) -> list[Group]:
+    distinct = sorted(set(lengths))
+    if len(distinct) == 1:
+        return [Group((len(lengths), distinct[0]), None)]
+    starts = torch.tensor([0, *lengths]).cumsum(0)[:-1]
+    found = []
+    for length in distinct:
+        chosen = starts[[k for k, n in enumerate(lengths) if n == length]]
+        index = (chosen[:, None] + torch.arange(length)).reshape(-1)
+        found.append(Group((len(chosen), length), index.to(device)))
+    return found

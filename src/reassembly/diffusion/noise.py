@@ -1,0 +1,41 @@
+"""The noise process, on diffusers' DDIM scheduler: cosine schedule, the network predicts x0."""
+
+from __future__ import annotations
+
+import torch
+from diffusers import DDIMScheduler
+from torch import Tensor
+
+__all__ = ["add_noise", "make_scheduler", "timesteps"]
+
+
+def make_scheduler(train_steps: int) -> DDIMScheduler:
+    """DDIM as the paper has it.
+
+    The library's defaults would clip x0 to [-1, 1], which poses exceed, and begin sampling below
+    the last step, where the network expects less noise than there is.
+    """
+    return DDIMScheduler(
+        num_train_timesteps=train_steps,
+        beta_schedule="squaredcos_cap_v2",
+        prediction_type="sample",
+        clip_sample=False,
+        timestep_spacing="trailing",
+        set_alpha_to_one=True,
+    )
+
+
+def timesteps(scheduler: DDIMScheduler, steps: int) -> list[int]:
+    """Sets the scheduler up for that many steps and returns them, the noisiest first."""
+    scheduler.set_timesteps(steps)
+    return [int(t) for t in scheduler.timesteps]
+
+
+def add_noise(scheduler: DDIMScheduler, clean: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+    """q(x_t | x_0) of the paper's forward process.
+
+    Args:
+        clean: (N, 4) pose vectors; noise: (N, 4), standard normal; t: (N,) long.
+    """
+    noisy: Tensor = scheduler.add_noise(clean, noise, t)  # type: ignore[arg-type]
+    return noisy.to(torch.float32)

@@ -1,0 +1,289 @@
+"""ReassembleNet, top to bottom: candidates, selection, features, noise, denoising, poses.
+
+Numbers of equations and sections are those of the paper; docs/reassemblenet.md walks through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from diffusers import DDIMScheduler
+from torch import Tensor, nn
+
+from reassembly.config import LossConfig, ModelConfig
+from reassembly.diffusion.batch import Batch, Layout
+from reassembly.diffusion.denoiser import Denoised, Denoiser, Tokens
+from reassembly.diffusion.frames import true_vectors, unit
+from reassembly.diffusion.noise import add_noise, make_scheduler, timesteps
+from reassembly.keypoints.fps import farthest_points_batch
+from reassembly.keypoints.selector import KeypointSelector, complexity_counts, selector_inputs
+
+__all__ = ["Chosen", "ReassembleNet"]
+
+WINDOW_UNIT_MM = 20.0
+CURVATURE_UNIT_MM = 5.0
+MEET_MM = 5.0
+"""How far apart two keypoints may lie, as a standard deviation, to count as meeting."""
+MEET_FARTHEST_MM = 15.0
+
+LocalTexture = Callable[[Tensor, Tensor], Tensor]
+"""Pieces (T,) and candidates (T,) to the texture around these candidates, (T, F)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The keypoints that were selected, T in all, piece by piece, in contour order."""
+
+    piece: Tensor
+    """(T,) long."""
+    candidate: Tensor
+    """(T,) long: which of the piece's N candidates."""
+    gated: Tensor | None
+    """(T, C): the selector's features times its gates; None for farthest point sampling."""
+    layout: Layout
+
+
+class ReassembleNet(nn.Module):
+    """Learnable keypoints and diffusion over poses (Islam et al., ICCV 2025).
+
+    Args:
+        texture_dim: F, length of the encoder's features.
+        window_points: W, points of an outline window.
+    """
+
+    def __init__(self, config: ModelConfig, texture_dim: int = 256, window_points: int = 36):
+        super().__init__()
+        self.config = config
+        features, width = config.features, config.denoiser.width
+        learned = config.keypoints.selector != "fps"
+        self.selector = KeypointSelector() if learned else None
+        if config.keypoints.selector == "frozen" and self.selector is not None:
+            self.selector.requires_grad_(False)
+        self.coordinates = nn.Linear(2, width)
+        self.geometry = nn.Linear(2, width) if features.geometry else None
+        self.windows = (
+            nn.Sequential(nn.Linear(2 * window_points, width), nn.SiLU(), nn.Linear(width, width))
+            if features.windows
+            else None
+        )
+        self.local = nn.Linear(texture_dim, width) if features.local else None
+        self.whole = nn.Linear(texture_dim, width) if features.whole else None
+        self.gated = nn.Linear(256, width) if learned else None
+        self.denoiser = Denoiser(config.denoiser)
+        self._scheduler: DDIMScheduler | None = None
+
+    # Section 3.2: which keypoints
+
+    def choose(self, batch: Batch) -> Chosen:
+        """Selects k of the N candidates of each piece, or a number that follows its outline."""
+        pieces, candidates = batch.points.shape[:2]
+        k = min(self.config.keypoints.k, candidates)
+        counts = [k] * pieces
+        if self.config.keypoints.adaptive:
+            low, high = max(3, k // 2), min(2 * k, candidates)
+            counts = complexity_counts(batch.points, low, high).tolist()
+        layout = Layout(counts, batch.pieces, batch.points.device)
+        if self.selector is None:
+            chosen = torch.cat(
+                [
+                    farthest_points_batch(batch.points[number : number + 1], count)[0]
+                    for number, count in enumerate(counts)
+                ]
+                if self.config.keypoints.adaptive
+                else list(farthest_points_batch(batch.points, k))
+            )
+            return Chosen(layout.piece_of_token, chosen, None, layout)
+        inputs = selector_inputs(batch.points, batch.curvature, batch.edge_angle)
+        selection = self.selector(inputs, max(counts))
+        if not self.config.keypoints.adaptive:
+            chosen, gated = selection.indices.flatten(), selection.features.flatten(0, 1)
+        else:
+            scores = selection.scores.gather(1, selection.indices)
+            rank = scores.argsort(1, descending=True, stable=True).argsort(1)
+            kept = rank < layout.tokens_of_piece[:, None]
+            chosen, gated = selection.indices[kept], selection.features[kept]
+        return Chosen(layout.piece_of_token, chosen, gated, layout)
+
+    # Section 3.1: what is known of a keypoint
+
+    def describe(
+        self,
+        batch: Batch,
+        chosen: Chosen,
+        fixed: Tensor | None = None,
+        local: LocalTexture | None = None,
+    ) -> Tokens:
+        """Everything about the selected keypoints that does not change while poses do.
+
+        Args:
+            fixed: (P,) bool, pieces whose poses are given; the anchors when left out.
+            local: gives the texture where the batch holds none.
+        """
+        piece, candidate = chosen.piece, chosen.candidate
+        scale = batch.scale_mm[batch.puzzle_of_piece][piece]
+        points = batch.points[piece, candidate] / scale[:, None]
+        angle = batch.edge_angle[piece, candidate]
+        normals = torch.stack([angle.sin(), -angle.cos()], -1)
+        h = self.coordinates(points)
+        if self.geometry is not None:
+            curvature = (CURVATURE_UNIT_MM * batch.curvature[piece, candidate]).tanh()
+            h = h + self.geometry(torch.stack([curvature, angle / torch.pi], -1))
+        if self.windows is not None:
+            window = batch.windows[piece, candidate].to(h.dtype) / WINDOW_UNIT_MM
+            h = h + self.windows(window.flatten(1))
+        if self.local is not None:
+            if batch.local is not None:
+                texture = batch.local[piece, candidate]
+            else:
+                assert local is not None, "this model needs texture"
+                texture = local(piece, candidate)
+            h = h + self.local(texture.to(h.dtype))
+        if self.whole is not None:
+            assert batch.whole is not None, "this model needs texture"
+            h = h + self.whole(batch.whole.to(h.dtype))[piece]
+        if self.gated is not None and chosen.gated is not None:
+            h = h + self.gated(chosen.gated)
+        return Tokens(h, points, normals, batch.anchor if fixed is None else fixed, chosen.layout)
+
+    # Section 3.3: diffusion
+
+    def noisy(self, clean: Tensor, tokens: Tokens, t: Tensor, generator: torch.Generator) -> Tensor:
+        """The forward process: (P, 4) clean pose vectors to (T, 4) noisy ones at times t (P,).
+
+        Fixed pieces carry no noise.
+        """
+        piece = tokens.layout.piece_of_token
+        noise = self._noise(tokens, generator)
+        noisy = add_noise(self.scheduler, clean[piece], noise, t[piece])
+        return torch.where(tokens.fixed[piece, None], clean[piece], noisy)
+
+    def _noise(self, tokens: Tokens, generator: torch.Generator) -> Tensor:
+        layout = tokens.layout
+        shared = self.config.diffusion.noise == "piece"
+        shape = (layout.pieces if shared else layout.count, 4)
+        noise = torch.randn(shape, generator=generator, device=generator.device)
+        noise = noise.to(tokens.points.device)
+        return noise[layout.piece_of_token] if shared else noise
+
+    def denoise(self, tokens: Tokens, noisy: Tensor, t: Tensor) -> Denoised:
+        """x0 as the network sees it at times t (P,), in steps of the noise process."""
+        relative = (t + 1) / self.config.diffusion.train_steps
+        relative = torch.where(tokens.fixed, 0.0, relative)
+        return self.denoiser(tokens, noisy, relative)  # type: ignore[no-any-return]
+
+    def loss(
+        self, batch: Batch, weights: LossConfig, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """The losses of one training step; `loss` is their weighted sum.
+
+        Args:
+            generator: gives times and noise; on the CPU, so that a run repeats on any device.
+        """
+        chosen = self.choose(batch)
+        tokens = self.describe(batch, chosen)
+        clean = true_vectors(batch)
+        steps = self.config.diffusion.train_steps
+        t = torch.randint(steps, (len(batch.pieces),), generator=generator).to(clean.device)
+        t = t[batch.puzzle_of_piece]
+        denoised = self.denoise(tokens, self.noisy(clean, tokens, t, generator), t)
+        piece = tokens.layout.piece_of_token
+        free = ~tokens.fixed
+        error = tokens.layout.piece_mean((denoised.vectors - clean[piece]).square())
+        error = (error * free[:, None]).sum(0) / free.sum().clamp_min(1)
+        losses = {"translation": error[:2].sum(), "rotation": error[2:].sum()}
+        total = weights.translation * losses["translation"] + weights.rotation * losses["rotation"]
+        if denoised.matches and weights.match > 0:
+            targets = self._meetings(batch, chosen, tokens)
+            by_layer = [
+                sum(
+                    -(target * log_p.clamp_min(-30.0)).sum()
+                    for target, log_p in zip(targets, layer, strict=True)
+                )
+                / chosen.layout.count
+                for layer in denoised.matches
+            ]
+            losses["match"] = by_layer[-1]
+            total = total + weights.match * sum(by_layer) / len(by_layer)
+        if denoised.estimates and weights.layers > 0:
+            offs = [_bounded(estimate, clean, free) for estimate in denoised.estimates]
+            losses["layers"] = offs[-1]
+            total = total + weights.layers * sum(offs) / len(offs)
+        return {"loss": total, **losses}
+
+    def _meetings(self, batch: Batch, chosen: Chosen, tokens: Tokens) -> list[Tensor]:
+        """The true matches: for each group of puzzles (G, L, L + 1), rows that sum to one."""
+        assert batch.meets_piece is not None and batch.meets_point is not None
+        piece, candidate = chosen.piece, chosen.candidate
+        first = batch.first_piece[batch.puzzle_of_piece][piece]
+        partner = batch.meets_piece[piece, candidate]
+        partner = torch.where(partner < 0, -1, partner + first)
+        where = batch.meets_point[piece, candidate]
+        points = batch.points[piece, candidate]
+        targets = []
+        for group in tokens.layout.by_puzzle:
+            there = group.take(partner)[:, :, None] == group.take(piece)[:, None, :]
+            apart = torch.cdist(
+                group.take(where), group.take(points), compute_mode="donot_use_mm_for_euclid_dist"
+            )
+            near = torch.exp(-0.5 * (apart / MEET_MM) ** 2)
+            near = near * (there & (apart < MEET_FARTHEST_MM))
+            total = near.sum(-1, keepdim=True)
+            nothing = (total == 0).to(near.dtype)
+            targets.append(torch.cat([near / total.clamp_min(1e-12), nothing], -1))
+        return targets
+
+    # Sampling
+
+    @property
+    def scheduler(self) -> DDIMScheduler:
+        """The noise process."""
+        if self._scheduler is None:
+            self._scheduler = make_scheduler(self.config.diffusion.train_steps)
+        return self._scheduler
+
+    @torch.no_grad()
+    def sample(
+        self,
+        tokens: Tokens,
+        given: Tensor,
+        steps: int,
+        generator: torch.Generator,
+        eta: float = 0.0,
+        step_done: Callable[[int, Tensor], None] | None = None,
+    ) -> Tensor:
+        """The reverse process: pose vectors out of noise.
+
+        Args:
+            given: (P, 4) pose vectors of the fixed pieces; others are ignored.
+            eta: 0 for DDIM, which is deterministic; 1 for ancestral steps.
+            step_done: called after every step with its number and the present x0 (P, 4).
+
+        Returns:
+            (P, 4), with unit rotations: the mean over each piece's keypoints.
+        """
+        layout, fixed = tokens.layout, tokens.fixed
+        piece = layout.piece_of_token
+        x = torch.where(fixed[piece, None], given[piece], self._noise(tokens, generator))
+        clean = layout.piece_mean(x)
+        for number, t in enumerate(timesteps(self.scheduler, steps)):
+            times = torch.full((layout.pieces,), t, device=x.device)
+            x0 = self.denoise(tokens, x, times).vectors
+            if self.config.diffusion.noise == "piece":
+                x0 = layout.piece_mean(x0)[piece]
+            fresh = self._noise(tokens, generator) if eta > 0 else None
+            x = self.scheduler.step(x0, t, x, eta=eta, variance_noise=fresh).prev_sample
+            x = torch.where(fixed[piece, None], given[piece], x)
+            clean = torch.where(fixed[:, None], given, layout.piece_mean(x0))
+            clean = torch.cat([clean[:, :2], unit(clean[:, 2:])], -1)
+            if step_done is not None:
+                step_done(number, clean)
+        return clean
+
+
+def _bounded(estimate: Tensor, clean: Tensor, free: Tensor) -> Tensor:
+    """How far poses are off, from 0 to 1 each: a piece that cannot be placed costs no more."""
+    off = (estimate - clean).square()
+    off = off[:, :2].sum(-1) / 0.1**2 + off[:, 2:].sum(-1) / 0.3**2
+    return ((off / (1 + off)) * free).sum() / free.sum().clamp_min(1)

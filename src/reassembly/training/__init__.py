@@ -1,0 +1,1 @@
+"""Training: what the networks are shown, and the runs."""
