@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import cv2
@@ -33,12 +34,12 @@ FIT_POINTS = 25
 HARRIS_BLOCK, HARRIS_APERTURE, HARRIS_K = 2, 3, 0.04
 HARRIS_THRESHOLD = 0.001
 """Of the strongest response."""
-BLUR_PX = 1.0
+BLUR_PX = 0.5
+"""Standard deviation, in pixels of the scan."""
 ONE_CORNER_PX = 5.0
-"""Responses nearer than this to each other are one corner."""
-PAD = 6
-"""Pixels of background around the mask where corners are looked for: beyond the reach of blur,
-gradient, block and dilation."""
+"""Responses nearer than this to each other are one corner, in pixels of `CORNER_MM_PER_PX`."""
+MARGIN_PX = 6
+"""Background around the mask, beyond the reach of gradient, block and dilation; same pixels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +74,10 @@ def find_keypoints(fragment: Fragment, count: int = 100) -> Keypoints:
     """
     outline_px, corner = _outline_px(fragment)
     perimeter_px = _perimeter(outline_px)
-    strength_map, scale = _corner_strength(fragment.mask, fragment.mm_per_px)
-    contour = _from_the_tip(resample(outline_px, min(1.0 / scale[0], perimeter_px / (4 * count))))
-    strength = _read(strength_map, contour * scale)
-    corners = np.flatnonzero(strength > HARRIS_THRESHOLD * strength_map.max())
-    apart = min(perimeter_px / count / 2, ONE_CORNER_PX / float(scale[0]))
+    shrink = max(1.0, CORNER_MM_PER_PX / fragment.mm_per_px)
+    contour = _from_the_tip(resample(outline_px, min(shrink, perimeter_px / (4 * count))))
+    corners = np.flatnonzero(_corner_strength(fragment.mask, contour, shrink) > HARRIS_THRESHOLD)
+    apart = min(perimeter_px / count / 2, ONE_CORNER_PX * shrink)
     if len(corners):
         tip = int(_from_centre(contour)[corners].argmax())
         wanted = min(count, len(corners))
@@ -108,39 +108,32 @@ def _outline_px(fragment: Fragment) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def _corner_strength(
-    mask: NDArray[np.bool_], mm_per_px: float
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Harris response of the mask, dilated.
+    mask: NDArray[np.bool_], points: NDArray[np.float64], shrink: float
+) -> NDArray[np.float64]:
+    """Dilated Harris response of the mask at points near its edge, as a share of the strongest.
 
-    Returns:
-        (h, w) response, whose element (i, j) belongs to the point (j - PAD, i - PAD), and the
-        (2,) factors that carry pixels from the mask's corner to such points.
+    Args:
+        mask: (H, W).
+        points: (N, 2) pixels from the top-left corner of the mask's bounding box.
+        shrink: how many pixels of the mask make one where corners are looked for.
     """
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    box = mask[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    size = np.array(box.shape[::-1])
-    shrink = max(1.0, CORNER_MM_PER_PX / mm_per_px)
+    margin = math.ceil(MARGIN_PX * shrink)
+    soft = np.pad(mask[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], margin)
+    size = np.array(soft.shape[::-1])
     small = np.maximum(1, np.rint(size / shrink)).astype(int)
-    soft = box.astype(np.float32)
-    if shrink > 1.0:
-        soft = np.asarray(
-            cv2.resize(soft, small.tolist(), interpolation=cv2.INTER_AREA), np.float32
-        )
     # Without the blur, every step of an oblique edge's pixel staircase is a corner and no pixel
     # of an upright edge is: the corners would tell how the piece lay on the scanner.
-    blurred = cv2.GaussianBlur(np.pad(soft, PAD), (0, 0), BLUR_PX)
-    response = cv2.cornerHarris(blurred, HARRIS_BLOCK, HARRIS_APERTURE, HARRIS_K)
+    picture = cv2.GaussianBlur(soft.astype(np.float32), (0, 0), BLUR_PX)
+    if shrink > 1.0:
+        picture = cv2.resize(picture, small.tolist(), interpolation=cv2.INTER_AREA)
+    response = cv2.cornerHarris(picture, HARRIS_BLOCK, HARRIS_APERTURE, HARRIS_K)
     dilated = cv2.dilate(response, np.ones((3, 3), np.uint8))
-    return np.asarray(dilated, np.float32), small / size
-
-
-def _read(strength: NDArray[np.float32], points: NDArray[np.float64]) -> NDArray[np.float32]:
-    """The response at (N, 2) points, between elements by interpolation. A block of two pixels
-    is centred on their common corner, hence whole numbers are elements."""
-    at = (points + PAD).astype(np.float32)[:, None]
-    return np.asarray(
-        cv2.remap(strength, at[..., 0], at[..., 1], cv2.INTER_LINEAR)[:, 0], np.float32
-    )
+    # A block of two pixels is centred on the corner they share, which is a whole number where
+    # pixels have their centres at halves: the response needs no shift.
+    at = ((points + margin) * (small / size)).astype(np.float32)[:, None]
+    read = cv2.remap(dilated, at[..., 0], at[..., 1], cv2.INTER_LINEAR)[:, 0]
+    return np.asarray(read / max(float(dilated.max()), 1e-12), np.float64)
 
 
 def _describe(
