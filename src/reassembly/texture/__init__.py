@@ -1,0 +1,1 @@
+"""Texture around keypoints: patches, and the trunk that turns them into features."""
