@@ -34,6 +34,34 @@ app = typer.Typer(
 )
 
 
+weights_app = typer.Typer(help="List trained weights; fetch or add some.")
+app.add_typer(weights_app, name="weights")
+
+
+class PatchFrame(StrEnum):
+    """Which way patches are turned: as the piece was scanned, or along its outline."""
+
+    input = "input"
+    tangent = "tangent"
+
+
+class TrainingStage(StrEnum):
+    """What is trained."""
+
+    selector = "selector"
+    texture = "texture"
+    pretrain = "pretrain"
+    finetune = "finetune"
+
+
+class TrainingDevice(StrEnum):
+    """Where training computes; auto takes a GPU where there is one."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
 class Device(StrEnum):
     """Where a solver computes."""
 
@@ -388,6 +416,222 @@ def compare(
     _say(f"Plots and tables: {out / 'report.html'}")
 
 
+@app.command()
+def prepare(
+    out: Annotated[Path, typer.Option("--out", help="Folder of the pool.", show_default=False)],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Puzzles with true poses, instead of made ones.", show_default=False),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Of DATA, only this split.", show_default=False)
+    ] = None,
+    ids: Annotated[
+        str | None,
+        typer.Option(help="Of DATA, only these: ids.txt, or folds.json#1,2.", show_default=False),
+    ] = None,
+    preset: Annotated[Preset, typer.Option(help="How made pieces are worn.")] = Preset.paper,
+    count: Annotated[int, typer.Option(help="How many puzzles are made.")] = 4000,
+    seed: Seed = 0,
+    pieces: Annotated[
+        str | None,
+        typer.Option(
+            help="How many pieces a puzzle: MIN-MAX, or one number.", show_default="nine on average"
+        ),
+    ] = None,
+    size: Annotated[int, typer.Option(help="Side of the picture in pixels.")] = 1024,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            "--pictures",
+            "--images",
+            help="Pictures, or RePAIR puzzles, to cut instead of painting.",
+            show_default=False,
+        ),
+    ] = None,
+    picture_ids: Annotated[
+        str | None,
+        typer.Option(
+            "--picture-ids",
+            "--image-ids",
+            help="Only these of PICTURES: ids.txt, or folds.json#1,2.",
+            show_default=False,
+        ),
+    ] = None,
+    encoder: Annotated[
+        str, typer.Option(help="Texture encoder: a name, a safetensors file, or none.")
+    ] = "texture",
+    patch_frame: Annotated[
+        PatchFrame, typer.Option(help="Which way patches are turned.")
+    ] = PatchFrame.tangent,
+    patch_mm_per_px: Annotated[float, typer.Option(help="Scale of the patches.")] = 0.2714,
+    keep_patches: Annotated[
+        bool, typer.Option("--keep-patches", help="Store patches, to train an encoder with.")
+    ] = False,
+    device: Annotated[Device, typer.Option(help="Where the encoder computes.")] = Device.cpu,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes.", show_default="one a core", min=1)
+    ] = None,
+) -> None:
+    """Describe puzzles once, for training. Carries on after a kill."""
+    from reassembly.config import FeatureConfig
+    from reassembly.io.ids import read_ids
+    from reassembly.synthetic.dataset import parse_pieces
+    from reassembly.training.prepare import made_puzzles, stored_puzzles
+    from reassembly.training.prepare import prepare as run
+
+    if data is not None:
+        source: Any = stored_puzzles(data, split=split, ids=read_ids(ids) if ids else None)
+    else:
+        source = made_puzzles(
+            count=count,
+            seed=seed,
+            preset=preset.value,
+            pieces=parse_pieces(pieces),
+            size_px=size,
+            images=pictures,
+            image_ids=read_ids(picture_ids) if picture_ids else None,
+        )
+    features = FeatureConfig(
+        patch_frame=patch_frame.value,
+        patch_mm_per_px=patch_mm_per_px,
+    )
+    patches = columns = None
+    if keep_patches:
+        from reassembly.training.textures import keep_patches as keeping
+
+        patches, columns = keeping(features)
+    elif encoder != "none":
+        from reassembly.training.textures import texture_columns
+
+        patches, columns = texture_columns(encoder, features, device.value)
+    with _counting_bar("puzzles") as progress:
+        made = run(
+            out, source, patches=patches, encoder=columns, workers=workers, progress=progress
+        )
+    kept = f" {_count(made['kept'], 'puzzle')} were there already." if made["kept"] else ""
+    _say(f"{_count(made['puzzles'], 'puzzle')}, {_count(made['pieces'], 'piece')} in {out}.{kept}")
+
+
+@app.command()
+def train(
+    out: Annotated[Path, typer.Option("--out", help="Folder of the run.", show_default=False)],
+    stage: Annotated[
+        TrainingStage | None, typer.Option(help="What is trained.", show_default=False)
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(help="A YAML file, or default, paper or tiny.", show_default="default"),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a value: --set training.batch=8; repeatable."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="A pool of `reassembly prepare`, or puzzles.", show_default="made puzzles"
+        ),
+    ] = None,
+    validation: Annotated[
+        Path | None,
+        typer.Option(help="Likewise, to be judged by.", show_default="a part of the data"),
+    ] = None,
+    init: Annotated[
+        str | None,
+        typer.Option(help="Weights to start from: a name, file or run.", show_default=False),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Carry on with the run in OUT.")] = False,
+    device: Annotated[TrainingDevice, typer.Option(help="Where to compute.")] = TrainingDevice.auto,
+    devices: Annotated[int, typer.Option(help="GPUs, or processes, a machine.", min=1)] = 1,
+    nodes: Annotated[int, typer.Option(help="Machines.", min=1)] = 1,
+    minutes: Annotated[
+        float | None, typer.Option(help="Stop after so long.", show_default=False)
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Instead of training.steps.", show_default=False, min=1)
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes that make puzzles.", show_default="one a core", min=1),
+    ] = None,
+) -> None:
+    """Train a network. Ctrl-C ends a run so that it can be resumed."""
+    from reassembly.training.run import train as run
+
+    with _counting_bar("preparing") as preparing, _counting_bar("training") as progress:
+        outcome = run(
+            out,
+            None if stage is None else stage.value,
+            config=config,
+            changes=changes or (),
+            data=data,
+            validation=validation,
+            init=init,
+            resume=resume,
+            device=device.value,
+            devices=devices,
+            nodes=nodes,
+            minutes=minutes,
+            steps=steps,
+            workers=workers,
+            progress=progress,
+            preparing=preparing,
+        )
+    if outcome.stopped:
+        _say(
+            f"{outcome.stopped.capitalize()} after {outcome.steps} of {outcome.planned} steps; "
+            f"carry on with `reassembly train --out {out} --resume`."
+        )
+    _say(f"Weights: {outcome.weights}; learning curve: {out / 'metrics.csv'}")
+
+
+@weights_app.callback(invoke_without_command=True)
+def weights(context: typer.Context) -> None:
+    """List trained weights; fetch or add some."""
+    if context.invoked_subcommand is not None:
+        return
+    from reassembly.weights import list_weights
+
+    table = _narrow_table(None, None)
+    table.add_column("name", no_wrap=True)
+    for heading in ("kind", "MB", "sha256", "what it is"):
+        table.add_column(heading, justify="right" if heading == "MB" else "left")
+    for file in list_weights():
+        about = file.about if file.present else f"not downloaded. {file.about}"
+        table.add_row(file.name, file.kind, f"{file.bytes / 1e6:.1f}", file.sha256[:8], about)
+    _print(table)
+
+
+@weights_app.command("get")
+def weights_get(
+    name: Annotated[
+        str, typer.Argument(help="imagenet-resnet18, or hf:owner/name.", show_default=False)
+    ],
+) -> None:
+    """Download weights that others publish."""
+    from reassembly.weights import download
+
+    with _counting_bar("download") as progress:
+        path = download(name, progress)
+    _say(f"{name}: {path}")
+
+
+@weights_app.command("add")
+def weights_add(
+    source: Annotated[
+        Path, typer.Argument(help="A training run, or a safetensors file.", show_default=False)
+    ],
+    name: Annotated[str, typer.Option(help="Under which it will load.", show_default=False)],
+    card: Annotated[Path, typer.Option(help="Model card, Markdown.", show_default=False)],
+) -> None:
+    """Ship weights with the package, for maintainers."""
+    from reassembly.weights import add_weights
+
+    file = add_weights(source, name, card)
+    _say(f"{file.name}: {file.kind}, {file.bytes / 1e6:.1f} MB, sha256 {file.sha256[:8]}")
+
+
 def _load(path: Path, mm_per_px: float | None, strict: bool) -> Puzzle:
     import reassembly
 
@@ -533,7 +777,9 @@ def _show_warning(
 
 def _interrupted() -> NoReturn:
     typer.echo(
-        "interrupted: `bench` carries on when called again, `generate` with --resume", err=True
+        "interrupted: `bench` and `prepare` carry on when called again, `generate` and `train` "
+        "with --resume",
+        err=True,
     )
     sys.exit(130)
 

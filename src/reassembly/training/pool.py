@@ -7,8 +7,10 @@ other, named as in `reassembly.diffusion.batch.Batch`, and `pieces`, how many ea
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +24,7 @@ from reassembly.errors import InputError
 from reassembly.io.files import atomic_write
 from reassembly.keypoints.describe import Description
 
-__all__ = ["Pool", "shard_of", "write_shard"]
+__all__ = ["Pool", "shard_of", "shard_path", "write_shard"]
 
 SHARD = "shard-*.safetensors"
 KINDS = {
@@ -36,7 +38,10 @@ KINDS = {
     "meets_point": torch.float16,
     "local": torch.float16,
     "whole": torch.float16,
+    "patches": torch.uint8,
 }
+COLUMNS = tuple(entry.name for entry in fields(Batch) if entry.name in KINDS)
+"""What a batch can hold."""
 
 
 class Pool:
@@ -46,10 +51,16 @@ class Pool:
         self.tensors = dict(tensors)
         self.pieces = np.asarray(pieces, np.int64)
         self.first = np.cumsum(self.pieces) - self.pieces
+        # Looked up on the CPU: asking a GPU would make every step wait for the one before.
+        area = self.tensors["area"].cpu().numpy()
+        self.largest = np.array(
+            [a + area[a : a + n].argmax() for a, n in zip(self.first, self.pieces, strict=True)],
+            np.int64,
+        )
 
     @classmethod
     def load(
-        cls, folder: str | PathLike[str], keep: Iterable[str] = KINDS, limit: int | None = None
+        cls, folder: str | PathLike[str], keep: Iterable[str] = COLUMNS, limit: int | None = None
     ) -> Pool:
         """Reads the shards of a folder.
 
@@ -97,18 +108,33 @@ class Pool:
         rows = np.concatenate(
             [np.arange(a, a + n) for a, n in zip(self.first[chosen], pieces, strict=True)]
         )
-        index = torch.from_numpy(rows).to(self.tensors["area"].device)
-        drawn = {name: value[index] for name, value in self.tensors.items()}
+        device = self.tensors["area"].device
+        index = torch.from_numpy(rows).to(device)
+        drawn = {name: value[index] for name, value in self.tensors.items() if name in COLUMNS}
         for name in ("meets_point", "pose"):
             if name in drawn:
                 drawn[name] = drawn[name].float()
         if "meets_piece" in drawn:
             drawn["meets_piece"] = drawn["meets_piece"].long()
-        return Batch(tuple(int(n) for n in pieces), **drawn)
+        batch = Batch(tuple(int(n) for n in pieces), **drawn)
+        anchor = torch.from_numpy(np.isin(rows, self.largest[chosen])).to(device)
+        vars(batch)["anchor"] = anchor
+        return batch
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the tensors take."""
+        return sum(value.nbytes for value in self.tensors.values())
+
+    def part(self, first: int, last: int) -> Pool:
+        """The puzzles from number `first` up to, and without, `last`."""
+        rows = slice(int(self.pieces[:first].sum()), int(self.pieces[:last].sum()))
+        tensors = {name: value[rows] for name, value in self.tensors.items()}
+        return Pool(tensors, self.pieces[first:last].tolist())
 
 
 def shard_of(
-    puzzles: Sequence[tuple[Description, Mapping[str, NDArray[np.float32]]]],
+    puzzles: Sequence[tuple[Description, Mapping[str, NDArray[Any]]]],
 ) -> dict[str, Tensor]:
     """The tensors of one shard: descriptions with their truth, and textures by name."""
     columns: dict[str, list[Tensor]] = {}
@@ -128,4 +154,9 @@ def shard_of(
 
 def write_shard(folder: Path, number: int, tensors: Mapping[str, Tensor]) -> None:
     """Writes one shard, all or nothing."""
-    atomic_write(folder / f"shard-{number:05d}.safetensors", save(dict(tensors)))
+    atomic_write(shard_path(folder, number), save(dict(tensors)))
+
+
+def shard_path(folder: Path, number: int) -> Path:
+    """Where a shard lies."""
+    return folder / f"shard-{number:05d}.safetensors"

@@ -1,0 +1,350 @@
+"""The Lightning side of a run: one step, its optimiser, averaged weights, checkpoints, stopping.
+
+All randomness of a step comes from the seed, the rank and the number of the step.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from reassembly.config import TrainingConfig
+from reassembly.errors import InputError
+from reassembly.training.sampler import Batches, Numbers, Steps
+from reassembly.training.stages import Stage
+
+__all__ = ["Averaging", "Checkpoints", "Curve", "Stopping", "Training"]
+
+LOG_EVERY = 20
+"""Steps between two looks at the losses: each look waits for the GPU."""
+CHECKPOINT_MINUTES = 5.0
+
+TrainProgress = Callable[[int, int, str], None]
+"""(steps done, steps in all, loss and speed in words)"""
+
+
+class Training(pl.LightningModule):
+    """One stage in training.
+
+    Args:
+        checkpoint: that of the run which is resumed.
+    """
+
+    def __init__(
+        self, stage: Stage, config: TrainingConfig, checkpoint: dict[str, Any] | None
+    ) -> None:
+        super().__init__()
+        self.network = stage.network
+        self.stage, self.config, self.checkpoint = stage, config, checkpoint
+        self.start = 0 if checkpoint is None else int(checkpoint["global_step"])
+        self.batches = Batches(stage.sizes, config.batch, config.seed)
+        self.sums: dict[str, Tensor] = {}
+        self.bad_step: Tensor | None = None
+        """(), on the device: the first step whose loss or gradient was not finite, or -1."""
+        self.looked = 0
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        """Numbers of puzzles; the puzzles themselves are where the network is."""
+        rank, ranks = self.trainer.global_rank, self.trainer.world_size
+        self.batches = Batches(self.stage.sizes, self.config.batch, self.config.seed, rank, ranks)
+        return DataLoader(Steps(self.batches, self.start), batch_size=None)
+
+    def restore(self, averaging: Averaging) -> None:
+        """Takes over weights and averages of the checkpoint, without training on."""
+        assert self.checkpoint is not None
+        self.load_state_dict(self.checkpoint["state_dict"])
+        averaging.load_state_dict(self.checkpoint["callbacks"][averaging.state_key])
+
+    def on_fit_start(self) -> None:
+        self.stage.move(self.device)
+        self.bad_step = torch.tensor(-1, device=self.device)
+
+    def training_step(self, batch: tuple[int, Numbers], _: int) -> Tensor:
+        """Losses of one step; see `sampler.Steps` for what a batch is."""
+        step, numbers = batch
+        seed = _mixed(self.config.seed, self.batches.rank, step)
+        torch.manual_seed(seed)
+        losses = self.stage.losses(numbers, step, torch.Generator().manual_seed(seed))
+        self._mark(losses["loss"].detach(), step)
+        for name, value in losses.items():
+            self._add(name, value.detach())
+        loss: Tensor = losses["loss"]
+        return loss
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clips, and notes the norm."""
+        limit = self.config.clip or math.inf
+        norm = nn.utils.clip_grad_norm_(self.parameters(), limit)
+        if self.config.precision != "16-mixed":  # There, infinite gradients are skipped.
+            self._mark(norm.detach(), self.global_step)
+        self._add("gradient", norm.detach())
+
+    def configure_optimizers(self) -> Any:
+        """The optimiser, and its rate: a rise, then a cosine to zero."""
+        config = self.config
+        trained = [p for p in self.network.parameters() if p.requires_grad]
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in trained if p.dim() >= 2]},
+            {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
+        ]
+        optimiser: torch.optim.Optimizer
+        if config.optimizer == "adafactor":
+            optimiser = torch.optim.Adafactor(
+                groups, lr=config.learning_rate, weight_decay=config.weight_decay
+            )
+        else:
+            fused = self.device.type == "cuda" and config.precision != "16-mixed"
+            optimiser = torch.optim.AdamW(
+                groups, lr=config.learning_rate, weight_decay=config.weight_decay, fused=fused
+            )
+
+        def rate(step: int) -> float:
+            rise = min(1.0, (step + 1) / max(1, config.warmup))
+            if not config.decay:
+                return rise
+            through = max(0, step - config.warmup) / max(1, config.steps - config.warmup)
+            return rise * (1 + math.cos(math.pi * min(through, 1.0))) / 2
+
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
+        return [optimiser], [{"scheduler": schedule, "interval": "step"}]
+
+    def means(self) -> dict[str, float]:
+        """Means of the losses since the last call."""
+        steps = max(1, self.global_step - self.looked)
+        self.looked = self.global_step
+        found = {name: float(total) / steps for name, total in self.sums.items()}
+        self.sums = {}
+        return found
+
+    def check_health(self, checkpoint: Path) -> None:
+        """Raises `InputError` if some step since the start went wrong."""
+        step = -1 if self.bad_step is None else int(self.bad_step)
+        if step < 0:
+            return
+        numbers = self.batches.at(step).tolist()
+        shown = ", ".join(map(str, numbers[:12])) + (", ..." if len(numbers) > 12 else "")
+        kept = f"{checkpoint} is from before" if checkpoint.is_file() else "nothing was saved yet"
+        raise InputError(
+            f"the loss is no longer a number at step {step + 1}, on the {self.stage.things} "
+            f"{shown} of the pool; {kept}",
+            "Resume with a lower training.learning_rate, or look at these data",
+        )
+
+    def _mark(self, value: Tensor, step: int) -> None:
+        if self.bad_step is not None:
+            fresh = (self.bad_step < 0) & ~value.isfinite()
+            self.bad_step = torch.where(fresh, step, self.bad_step)
+
+    def _add(self, name: str, value: Tensor) -> None:
+        self.sums[name] = self.sums[name] + value if name in self.sums else value
+
+
+def _mixed(*numbers: int) -> int:
+    """One seed out of several numbers, so that neighbouring ones share nothing."""
+    import numpy as np
+
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+class Averaging(pl.Callback):
+    """Exponential moving average of the trained parameters.
+
+    Lightning's own copies the whole module, data on the GPU included. The decay rises to its
+    value, so that early averages forget the random start.
+    """
+
+    def __init__(self, decay: float) -> None:
+        self.decay, self.updates = decay, 0
+        self.averages: dict[str, Tensor] = {}
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        for name, parameter in _trained(pl_module):
+            kept = self.averages.get(name, parameter.detach().clone())
+            self.averages[name] = kept.to(parameter.device)
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
+    ) -> None:
+        self.updates += 1
+        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+        current = [parameter.detach() for _, parameter in _trained(pl_module)]
+        torch._foreach_lerp_(list(self.averages.values()), current, 1 - decay)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"updates": self.updates, "averages": self.averages}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.updates = state_dict["updates"]
+        self.averages = dict(state_dict["averages"])
+
+    @contextmanager
+    def applied(self, module: pl.LightningModule) -> Iterator[None]:
+        """The module with averaged weights."""
+        kept = {name: parameter.detach().clone() for name, parameter in _trained(module)}
+        self._put(module, self.averages)
+        try:
+            yield
+        finally:
+            self._put(module, kept)
+
+    @torch.no_grad()
+    def _put(self, module: pl.LightningModule, values: dict[str, Tensor]) -> None:
+        for name, parameter in _trained(module):
+            if name in values:
+                parameter.copy_(values[name])
+
+
+def _trained(module: pl.LightningModule) -> list[tuple[str, nn.Parameter]]:
+    return [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+
+
+class Checkpoints(pl.Callback):
+    """`last.ckpt`, replaced every few minutes and at the end, never by a network gone wrong."""
+
+    def __init__(self, path: Path, minutes: float = CHECKPOINT_MINUTES) -> None:
+        self.path, self.minutes = path, minutes
+        self.saved = time.monotonic()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
+    ) -> None:
+        due = time.monotonic() - self.saved > 60 * self.minutes
+        ending = trainer.should_stop or trainer.global_step == trainer.max_steps
+        if _agreed(trainer, due) or ending:
+            self.save(trainer, pl_module)
+
+    def save(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Writes the checkpoint, all or nothing."""
+        assert isinstance(module, Training)
+        module.check_health(self.path)
+        fresh = self.path.with_suffix(".part")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        trainer.save_checkpoint(fresh)
+        if trainer.is_global_zero:
+            fresh.replace(self.path)
+        self.saved = time.monotonic()
+
+
+class Curve(pl.Callback):
+    """Figures: losses every few steps, and those on the validation puzzles."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        averaging: Averaging,
+        checkpoint: Path,
+        pictures: Path,
+        progress: TrainProgress | None,
+    ) -> None:
+        self.stage, self.averaging, self.progress = stage, averaging, progress
+        self.checkpoint, self.pictures = checkpoint, pictures
+        self.text, self.since, self.at_step = "", time.monotonic(), 0
+        self.latest: dict[str, float] = {}
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        assert isinstance(pl_module, Training)
+        pl_module.looked = self.at_step = trainer.global_step
+        self.since = time.monotonic()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
+    ) -> None:
+        assert isinstance(pl_module, Training)
+        step, config = trainer.global_step, pl_module.config
+        if step % LOG_EVERY == 0 or step == config.steps:
+            pl_module.check_health(self.checkpoint)
+            self._log(trainer, pl_module)
+        if config.validate_every and (step % config.validate_every == 0 or step == config.steps):
+            self.validate(trainer, pl_module)
+        if self.progress is not None and trainer.is_global_zero:
+            self.progress(step, config.steps, self.text)
+
+    def _log(self, trainer: pl.Trainer, module: Training) -> None:
+        figures = module.means()
+        now, step = time.monotonic(), trainer.global_step
+        speed = (step - self.at_step) / max(now - self.since, 1e-6)
+        self.since, self.at_step = now, step
+        rate = trainer.optimizers[0].param_groups[0]["lr"]
+        for logger in trainer.loggers:
+            logger.log_metrics({**figures, "learning_rate": rate, "steps_a_second": speed}, step)
+        self.text = f"loss {figures.get('loss', math.nan):.4f}, {speed:.1f} steps a second"
+        self.text += "".join(
+            f", {name} {self.latest[name]:.3g}"
+            for name in ("rotation_deg", "position_mm")
+            if name in self.latest
+        )
+
+    def validate(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Judges the averaged weights."""
+        if not trainer.is_global_zero:
+            return
+        step, training = trainer.global_step, module.training
+        module.eval()
+        with self.averaging.applied(module):
+            self.latest = self.stage.validate(step, self.pictures)
+        module.train(training)
+        if self.latest:
+            for logger in trainer.loggers:
+                logger.log_metrics({f"val_{k}": v for k, v in self.latest.items()}, step)
+
+
+class Stopping(pl.Callback):
+    """Ends the run after the step in hand, on Ctrl-C, on SIGTERM, or when its time is over.
+
+    A second signal ends it at once.
+    """
+
+    def __init__(self, minutes: float | None) -> None:
+        self.minutes, self.begun = minutes, time.monotonic()
+        self.reason: str | None = None
+        self._before: dict[int, Any] = {}
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        # After Lightning has set its own handlers, which would end the run in the middle.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._asked)
+
+    def _asked(self, number: int, _: FrameType | None) -> None:
+        self.reason = "interrupted"
+        signal.signal(number, signal.default_int_handler)
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
+    ) -> None:
+        if self.minutes is not None and time.monotonic() - self.begun > 60 * self.minutes:
+            self.reason = self.reason or "out of time"
+        if _agreed(trainer, self.reason is not None):
+            self.reason = self.reason or "interrupted"
+            trainer.should_stop = True
+
+    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}
+
+
+def _agreed(trainer: pl.Trainer, wish: bool) -> bool:
+    """Whether any rank wishes it; several ranks are asked only now and then."""
+    if trainer.world_size == 1:
+        return wish
+    if trainer.global_step % LOG_EVERY:
+        return False
+    return bool(trainer.strategy.reduce_boolean_decision(wish, all=False))

@@ -1,0 +1,415 @@
+"""One training run, in a folder that tells everything about it, and that can be resumed.
+
+RUN/config.yaml         the complete configuration
+RUN/run.json            stage, data, command line, versions
+RUN/metrics.csv         the learning curve; RUN/tensorboard the same
+RUN/pictures/           assemblies of validation puzzles
+RUN/checkpoints/last.ckpt
+RUN/weights.safetensors the averaged weights, half precision
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import os
+import platform
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.loggers import Logger, TensorBoardLogger
+
+from reassembly._version import __version__
+from reassembly.config import Config, config_from_dict, load_config
+from reassembly.errors import InputError
+from reassembly.io.files import atomic_write, check_output_folder
+from reassembly.training.metrics import MetricsFile
+from reassembly.training.module import (
+    Averaging,
+    Checkpoints,
+    Curve,
+    Stopping,
+    Training,
+    TrainProgress,
+)
+from reassembly.training.pool import Pool
+from reassembly.training.stages import STAGES
+from reassembly.weights import RUN_FILE, save_weights
+
+__all__ = ["Outcome", "named_config", "train"]
+
+VALIDATION_SEED_OFFSET = 1_000_003
+"""Made validation puzzles come from the training seed plus this."""
+HELD_OUT = 10
+"""Without validation data, one in so many puzzles of the pool is kept back, at most."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    steps: int
+    planned: int
+    stopped: str | None
+    """Why it ended early: `interrupted` or `out of time`."""
+    weights: Path
+
+
+def train(
+    out: str | PathLike[str],
+    stage: str | None = None,
+    *,
+    config: str | PathLike[str] | Config | None = None,
+    changes: Sequence[str] = (),
+    data: str | PathLike[str] | None = None,
+    validation: str | PathLike[str] | None = None,
+    init: str | PathLike[str] | None = None,
+    resume: bool = False,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    devices: int = 1,
+    nodes: int = 1,
+    minutes: float | None = None,
+    steps: int | None = None,
+    workers: int | None = None,
+    checkpoint_minutes: float = 5.0,
+    progress: TrainProgress | None = None,
+    preparing: Callable[[int, int, str], None] | None = None,
+) -> Outcome:
+    """Trains one stage.
+
+    Args:
+        out: the run's folder: new, empty, or with `resume` that of an earlier run.
+        stage: `selector`, `texture`, `pretrain` or `finetune`.
+        config: a configuration, a YAML file, or the name of one that comes with the package.
+        changes: of the configuration, such as `model.keypoints.selector=fps`.
+        data: a pool of `reassembly prepare`, or a folder of puzzles; made puzzles without.
+        validation: likewise; without, a part of the data is held back.
+        init: weights to start from.
+        resume: go on where the run in `out` ended, with its configuration and data.
+        minutes: end after so long.
+        steps: instead of the configuration's.
+        workers: processes that prepare puzzles.
+        checkpoint_minutes: time between two checkpoints.
+        progress, preparing: called while training, and while puzzles are prepared.
+    """
+    folder = Path(out)
+    checkpoint = folder / "checkpoints" / "last.ckpt"
+    begun = _read_run(folder) if resume else {}
+    if resume:
+        stage = begun["stage"] if stage is None else stage
+        if stage != begun["stage"]:
+            raise InputError(
+                f"this run trains the stage {begun['stage']}, not {stage}", "Leave --stage out", out
+            )
+        config = config or folder / "config.yaml"
+        data, validation = data or begun["data"], validation or begun["validation"]
+        init = None
+    if stage not in STAGES:
+        raise InputError(f"there is no stage {stage!r}", f"Choose from {', '.join(STAGES)}")
+    if stage == "finetune" and init is None and not resume:
+        raise InputError("fine-tuning starts from trained weights", "Name them with --init")
+    accelerator = _accelerator(device)
+    settings = _settings(config or "default", changes, steps)
+    if resume:
+        _check_same_model(settings, folder / "config.yaml")
+    elif not _is_helper():
+        check_output_folder(folder)
+    if nodes > 1 and data is None:
+        raise InputError(
+            "several machines cannot share puzzles that are made on the way",
+            "Prepare a pool that all of them see, and give it as --data",
+        )
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pool, unseen = _pools(folder, stage, settings, data, validation, workers, preparing)
+    torch.manual_seed(settings.training.seed)
+    built = STAGES[stage](settings, pool, unseen)
+    if not resume:
+        built.begin(None if init is None else os.fspath(init))
+    if not _is_helper():
+        about = _about(stage, data, validation, init or begun.get("init"))
+        atomic_write(folder / "run.json", json.dumps(about, indent=1) + "\n")
+        atomic_write(folder / "config.yaml", _yaml(settings))
+    return _fit(
+        folder,
+        Training(built, settings.training, _load_checkpoint(checkpoint) if resume else None),
+        pl_options={
+            "accelerator": accelerator,
+            "devices": devices,
+            "num_nodes": nodes,
+            "strategy": "ddp" if devices * nodes > 1 else "auto",
+            "precision": settings.training.precision,
+        },
+        minutes=minutes,
+        checkpoint_minutes=checkpoint_minutes,
+        progress=progress,
+    )
+
+
+def _fit(
+    folder: Path,
+    module: Training,
+    *,
+    pl_options: Mapping[str, Any],
+    minutes: float | None,
+    checkpoint_minutes: float,
+    progress: TrainProgress | None,
+) -> Outcome:
+    checkpoint, weights = folder / "checkpoints" / "last.ckpt", folder / RUN_FILE
+    planned = module.config.steps
+    averaging, stopping = Averaging(module.config.ema), Stopping(minutes)
+    if module.start >= planned:
+        module.restore(averaging)
+        _export(module, averaging, weights)
+        return Outcome(module.start, planned, None, weights)
+    loggers: list[Logger] = [MetricsFile(folder / "metrics.csv", module.start)]
+    if importlib.util.find_spec("tensorboard") is not None:
+        loggers.append(TensorBoardLogger(folder, name="", version="tensorboard"))
+    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+    if pl_options["accelerator"] == "gpu":
+        torch.set_float32_matmul_precision("high")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
+        trainer = pl.Trainer(
+            **pl_options,
+            default_root_dir=folder,
+            logger=loggers,
+            callbacks=[
+                averaging,
+                Curve(module.stage, averaging, checkpoint, folder / "pictures", progress),
+                stopping,
+                Checkpoints(checkpoint, checkpoint_minutes),
+            ],
+            max_steps=planned,
+            max_epochs=-1,
+            limit_val_batches=0,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+        )
+        trainer.fit(
+            module,
+            ckpt_path=checkpoint if module.checkpoint is not None else None,
+            weights_only=True,
+        )
+    if trainer.is_global_zero:
+        _export(module, averaging, weights)
+    return Outcome(trainer.global_step, planned, stopping.reason, weights)
+
+
+def _export(module: Training, averaging: Averaging, path: Path) -> None:
+    with averaging.applied(module):
+        tensors, config = module.stage.export()
+        save_weights(path, tensors, module.stage.kind, config)
+
+
+def named_config(name: str | PathLike[str]) -> Path:
+    """The YAML file that is meant: a path, or the name of one that comes with the package."""
+    path = Path(name)
+    if path.suffix in {".yaml", ".yml"} or path.exists():
+        return path
+    package = Path(__file__).parents[1]
+    places = [package / "configs", package.parents[1] / "configs"]
+    for place in places:
+        if (place / f"{path}.yaml").is_file():
+            return place / f"{path}.yaml"
+    known = sorted({file.stem for place in places for file in place.glob("*.yaml")})
+    raise InputError(
+        f"there is no configuration {str(name)!r}",
+        f"Give a YAML file, or one of {', '.join(known)}",
+    )
+
+
+def _settings(
+    config: str | PathLike[str] | Config, changes: Sequence[str], steps: int | None
+) -> Config:
+    """The configuration with the changes of the command line."""
+    import yaml
+
+    settings = config if isinstance(config, Config) else load_config(named_config(config))
+    content = settings.to_dict()
+    wishes = [*changes, *([f"training.steps={steps}"] if steps is not None else [])]
+    for wish in wishes:
+        key, equals, text = wish.partition("=")
+        if not equals:
+            raise InputError(f"{wish!r} changes nothing", "Write --set key=value")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise InputError(f"{text!r} is no value", f"Write --set {key}=value") from None
+        at = content
+        *sections, name = key.strip().split(".")
+        for section in sections:
+            inner = at.get(section)
+            at = inner if isinstance(inner, dict) else at.setdefault(section, {})
+        at[name] = value
+    settings = config_from_dict(Config, content)
+    for name in ("batch", "steps"):
+        if getattr(settings.training, name) < 1:
+            raise InputError(f"training.{name} is 0", "Give 1 or more")
+    return settings
+
+
+def _yaml(settings: Config) -> str:
+    import yaml
+
+    return str(yaml.safe_dump(json.loads(json.dumps(settings.to_dict())), sort_keys=False))
+
+
+def _pools(
+    folder: Path,
+    stage: str,
+    settings: Config,
+    data: str | PathLike[str] | None,
+    validation: str | PathLike[str] | None,
+    workers: int | None,
+    preparing: Callable[[int, int, str], None] | None,
+) -> tuple[Pool, Pool | None]:
+    """What is learned from, and what is judged by."""
+    wanted = settings.data
+    if data is None:
+        data = _prepared(folder / "pool", stage, settings, None, 0, workers, preparing)
+        if validation is None and wanted.validation > 0:
+            validation = _prepared(
+                folder / "validation", stage, settings, None, VALIDATION_SEED_OFFSET, workers, None
+            )
+    columns = STAGES[stage].columns(settings)
+    data = _as_pool(folder / "pool", data, stage, settings, workers, preparing)
+    pool = Pool.load(data, columns)
+    if validation is not None:
+        validation = _as_pool(folder / "validation", validation, stage, settings, workers, None)
+        return pool, Pool.load(validation, columns)
+    held = min(wanted.validation, len(pool) // HELD_OUT)
+    if held == 0:
+        return pool, None
+    return pool.part(0, len(pool) - held), pool.part(len(pool) - held, len(pool))
+
+
+def _as_pool(
+    place: Path,
+    data: str | PathLike[str],
+    stage: str,
+    settings: Config,
+    workers: int | None,
+    preparing: Callable[[int, int, str], None] | None,
+) -> Path:
+    """The pool itself, or the one that is prepared from a folder of puzzles."""
+    path = Path(data)
+    if (path / "pool.json").is_file() or any(path.glob("shard-*.safetensors")):
+        return path
+    return _prepared(place, stage, settings, path, 0, workers, preparing)
+
+
+def _prepared(
+    place: Path,
+    stage: str,
+    settings: Config,
+    puzzles: Path | None,
+    seed_offset: int,
+    workers: int | None,
+    preparing: Callable[[int, int, str], None] | None,
+) -> Path:
+    """A pool in the run's folder, with the textures that the configuration asks for."""
+    from reassembly.training.prepare import made_puzzles, prepare, stored_puzzles
+    from reassembly.training.textures import keep_patches, texture_columns
+
+    wanted, features = settings.data, settings.model.features
+    source = (
+        stored_puzzles(puzzles)
+        if puzzles is not None
+        else made_puzzles(
+            count=wanted.validation if seed_offset else wanted.puzzles,
+            seed=wanted.seed + seed_offset,
+            preset=wanted.preset,
+            pieces=wanted.pieces,
+            size_px=wanted.size_px,
+        )
+    )
+    cut = encoder = None
+    if stage == "texture":
+        cut, encoder = keep_patches(features)
+    elif stage != "selector" and (features.local or features.whole):
+        cut, encoder = texture_columns(features.encoder, features)
+    prepare(place, source, patches=cut, encoder=encoder, workers=workers, progress=preparing)
+    return place
+
+
+def _accelerator(device: str) -> str:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("there is no CUDA GPU here", "Use --device cpu")
+    gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
+    return "gpu" if gpu else "cpu"
+
+
+def _is_helper() -> bool:
+    """Whether this process was started by that of rank 0, which has made the folder."""
+    return int(os.environ.get("LOCAL_RANK") or 0) > 0 or int(os.environ.get("RANK") or 0) > 0
+
+
+def _load_checkpoint(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise InputError(
+            "there is no checkpoint to resume from", "Start the run without --resume", path
+        ) from None
+    except Exception as error:
+        what = f"this checkpoint cannot be read ({type(error).__name__})"
+        raise InputError(what, "Start the run anew in another folder", path) from None
+    return found
+
+
+def _read_run(folder: Path) -> dict[str, Any]:
+    file = folder / "run.json"
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return {key: found[key] for key in ("stage", "data", "validation", "init")}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError("this is no training run", "Start one without --resume", folder) from None
+
+
+def _check_same_model(settings: Config, file: Path) -> None:
+    from reassembly.weights import differences
+
+    earlier = load_config(file)
+    differing = differences(earlier.to_dict()["model"], settings.to_dict()["model"], "model.")
+    if differing:
+        raise InputError(f"the run was begun with {differing[0]}", "Resume it unchanged", file)
+
+
+def _about(
+    stage: str,
+    data: str | PathLike[str] | None,
+    validation: str | PathLike[str] | None,
+    init: str | PathLike[str] | None,
+) -> dict[str, Any]:
+    """What the configuration does not tell."""
+    import numpy as np
+
+    return {
+        "stage": stage,
+        **{
+            name: None if value is None else os.fspath(value)
+            for name, value in (("data", data), ("validation", validation), ("init", init))
+        },
+        "command": sys.argv,
+        "versions": {
+            "reassembly": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "pytorch_lightning": version("pytorch_lightning"),
+            "numpy": np.__version__,
+            "cuda": torch.version.cuda,
+            "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        },
+    }

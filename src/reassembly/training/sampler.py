@@ -1,0 +1,78 @@
+"""Which puzzles a step is shown: decided by the seed and the number of the step alone.
+
+A run that is resumed at step n therefore goes on exactly as one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import IterableDataset
+
+__all__ = ["Batches", "Steps"]
+
+Numbers = NDArray[np.int64]
+
+
+class Batches:
+    """Batches without end, epoch after epoch; puzzles of the same size go together.
+
+    Every number comes exactly once an epoch. What is left over of each size fills mixed batches,
+    neighbouring sizes together.
+
+    Args:
+        sizes: of each puzzle, such as its pieces.
+        batch: puzzles a batch.
+        rank, ranks: which process of a distributed run this is, and of how many: each takes
+            every `ranks`-th batch.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int] | Numbers, batch: int, seed: int, rank: int = 0, ranks: int = 1
+    ) -> None:
+        if batch < 1 or not 0 <= rank < ranks or len(sizes) == 0:
+            raise ValueError(f"no batches of {batch} from {len(sizes)} for {rank} of {ranks}")
+        self.sizes = np.asarray(sizes, np.int64)
+        self.batch, self.seed, self.rank, self.ranks = batch, seed, rank, ranks
+        self._epoch: tuple[int, list[Numbers]] | None = None
+        counts = np.unique(self.sizes, return_counts=True)[1]
+        self.per_epoch = int((counts // batch).sum() - (-(counts % batch).sum() // batch))
+
+    def epoch(self, number: int) -> list[Numbers]:
+        """The batches of one epoch, of all ranks."""
+        if self._epoch is None or self._epoch[0] != number:
+            self._epoch = number, self._drawn(number)
+        return self._epoch[1]
+
+    def at(self, step: int) -> Numbers:
+        """The batch of this rank's step, counted from 0."""
+        epoch, place = divmod(step * self.ranks + self.rank, self.per_epoch)
+        return self.epoch(epoch)[place]
+
+    def _drawn(self, number: int) -> list[Numbers]:
+        rng = np.random.default_rng([self.seed, number])
+        batches: list[Numbers] = []
+        rest: list[Numbers] = []
+        for size in np.unique(self.sizes):
+            drawn = rng.permutation(np.flatnonzero(self.sizes == size))
+            whole = len(drawn) - len(drawn) % self.batch
+            batches += list(drawn[:whole].reshape(-1, self.batch))
+            rest.append(drawn[whole:])
+        left = np.concatenate(rest)
+        batches += [left[k : k + self.batch] for k in range(0, len(left), self.batch)]
+        return [batches[k] for k in rng.permutation(len(batches))]
+
+
+class Steps(IterableDataset[tuple[int, Numbers]]):
+    """The steps of a run from `start` on: their numbers, and those of their puzzles."""
+
+    def __init__(self, batches: Batches, start: int) -> None:
+        self.batches, self.start = batches, start
+
+    def __iter__(self) -> Iterator[tuple[int, Numbers]]:
+        step = self.start
+        while True:
+            yield step, self.batches.at(step)
+            step += 1

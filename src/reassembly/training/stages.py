@@ -1,0 +1,309 @@
+"""What is trained, stage by stage: the network, its loss on some puzzles, and how it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from reassembly.config import Config
+from reassembly.diffusion.batch import Batch
+from reassembly.diffusion.reassemblenet import ReassembleNet
+from reassembly.errors import InputError
+from reassembly.keypoints.pretraining import (
+    K_RANGE,
+    TEMPERATURES,
+    Outlines,
+    kept_area_and_perimeter,
+    selector_loss,
+    turned,
+)
+from reassembly.keypoints.selector import KeypointSelector, top_k
+from reassembly.texture.encoder import TextureEncoder
+from reassembly.texture.pretraining import PatchContrast
+from reassembly.texture.resnet import ResNet18
+from reassembly.training.pool import COLUMNS, Pool
+from reassembly.training.validation import (
+    draw_assemblies,
+    pose_errors,
+    sampled_poses,
+    validation_loss,
+)
+from reassembly.weights import load_module, load_weights
+
+__all__ = ["STAGES", "PoseStage", "SelectorStage", "Stage", "TextureStage"]
+
+OUTLINE = ("points", "curvature", "edge_angle", "area")
+MEETING = ("meets_piece", "meets_point")
+PARTNER_MM = 6.0
+"""How far the point that a candidate met may lie from the candidate that stands for it."""
+MOST_PATCHES = 4096
+"""Patches compared with each other in a step of the stage `texture`."""
+VALIDATION_SEED = 1
+
+
+class Stage(Protocol):
+    """One of the things that can be trained."""
+
+    kind: str
+    """Of the weights it gives."""
+    sizes: NDArray[np.int64]
+    """One entry for each number that a step may be shown; steps see equal ones together."""
+    things: str
+    """What the numbers count."""
+
+    @property
+    def network(self) -> nn.Module:
+        """What is trained, whole."""
+
+    def begin(self, init: str | None) -> None:
+        """Loads the weights that training starts from."""
+
+    def move(self, device: torch.device) -> None:
+        """Puts the data where the network is."""
+
+    def losses(self, numbers: NDArray[np.int64], step: int, generator: torch.Generator) -> Any:
+        """`loss` and its parts, of one step."""
+
+    def validate(self, step: int, folder: Path) -> dict[str, float]:
+        """Figures on the validation puzzles; pictures go into the folder."""
+
+    def export(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
+        """The weights, and the configuration from which their network is built."""
+
+
+class PoseStage:
+    """Training of ReassembleNet; `finetune` differs by its data and starting point only."""
+
+    kind, things = "reassemblenet", "puzzles"
+
+    def __init__(self, config: Config, pool: Pool, validation: Pool | None) -> None:
+        self.config, self.pool, self.validation = config, pool, validation
+        self.sizes = pool.pieces
+        features = config.model.features
+        for wanted, column in ((features.local, "local"), (features.whole, "whole")):
+            for each in (pool, validation):
+                if wanted and each is not None and column not in each.tensors:
+                    raise InputError(
+                        f"the pool holds no texture, but model.features.{column} is on",
+                        "Prepare it with --encoder, or turn features.local and features.whole off",
+                    )
+        texture = pool.tensors.get("local", pool.tensors.get("whole"))
+        self.built = {
+            "texture_dim": 256 if texture is None else int(texture.shape[-1]),
+            "window_points": int(pool.tensors["windows"].shape[2]),
+        }
+        self.network = ReassembleNet(config.model, **self.built)
+        self._batch: Batch | None = None
+
+    def begin(self, init: str | None) -> None:
+        if init is not None:
+            weights = load_weights(init, "reassemblenet")
+            load_module(self.network, weights, {"model": asdict(self.config.model), **self.built})
+        elif self.network.selector is not None:
+            load_module(self.network.selector, load_weights("selector", "selector"))
+
+    @staticmethod
+    def columns(config: Config) -> tuple[str, ...]:
+        """What the stage needs of a pool."""
+        features = config.model.features
+        unused = {"local": not features.local, "whole": not features.whole}
+        return tuple(name for name in COLUMNS if not unused.get(name))
+
+    def move(self, device: torch.device) -> None:
+        self.pool = _moved(self.pool, device)
+        self.device = device
+        if self.validation is not None:
+            self._batch = self.validation.batch(range(len(self.validation))).to(device)
+
+    def losses(
+        self, numbers: NDArray[np.int64], step: int, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        batch = self.pool.batch(numbers)
+        return self.network.loss(batch.to(self.device), self.config.loss, generator)
+
+    def validate(self, step: int, folder: Path) -> dict[str, float]:
+        if self._batch is None:
+            return {}
+        batch = self._batch
+        vectors = sampled_poses(self.network, batch, VALIDATION_SEED)
+        errors = pose_errors(batch, vectors)
+        title = (
+            f"step {step}: median {errors['rotation_deg']:.1f}°, {errors['position_mm']:.1f} mm, "
+            f"{errors['close']:.0%} of pieces close"
+        )
+        draw_assemblies(batch, vectors, folder / f"step-{step:06d}.png", title)
+        losses = validation_loss(self.network, batch, self.config.loss, VALIDATION_SEED)
+        return {**errors, **losses}
+
+    def export(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
+        config = {"model": asdict(self.config.model), **self.built}
+        return self.network.state_dict(), config
+
+
+class SelectorStage:
+    """Training of the keypoint selector on single pieces, turned and mirrored at random."""
+
+    kind, things = "selector", "pieces"
+
+    def __init__(self, config: Config, pool: Pool, validation: Pool | None) -> None:
+        self.config = config
+        self.pieces = _outlines(pool)
+        self.unseen = None if validation is None else _outlines(validation)
+        self.sizes = np.ones(len(self.pieces), np.int64)
+        self.network = KeypointSelector()
+
+    def begin(self, init: str | None) -> None:
+        if init is not None:
+            load_module(self.network, load_weights(init, "selector"))
+
+    @staticmethod
+    def columns(config: Config) -> tuple[str, ...]:
+        """What the stage needs of a pool."""
+        return OUTLINE
+
+    def move(self, device: torch.device) -> None:
+        self.pieces = _outlines_on(self.pieces, device)
+        if self.unseen is not None:
+            self.unseen = _outlines_on(self.unseen, device)
+
+    def losses(
+        self, numbers: NDArray[np.int64], step: int, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        device = self.pieces.points.device
+        count = len(numbers)
+        angle = torch.rand(count, generator=generator) * (2 * torch.pi) - torch.pi
+        mirrored = torch.rand(count, generator=generator) < 0.5
+        k = int(torch.randint(K_RANGE[0], K_RANGE[1] + 1, (), generator=generator))
+        first, last = TEMPERATURES
+        through = step / max(1, self.config.training.steps - 1)
+        drawn = self.pieces[torch.from_numpy(numbers).to(device)]
+        drawn = turned(drawn, angle.to(device), mirrored.to(device))
+        temperature = first * (last / first) ** min(through, 1.0)
+        return selector_loss(self.network, drawn.inputs, drawn.points, k, temperature)
+
+    @torch.no_grad()
+    def validate(self, step: int, folder: Path) -> dict[str, float]:
+        if self.unseen is None:
+            return {}
+        k = self.config.model.keypoints.k
+        _, scores = self.network.embed(self.unseen.inputs)
+        area, perimeter = kept_area_and_perimeter(self.unseen.points, top_k(scores, k))
+        return {"kept_area": float(area.mean()), "kept_perimeter": float(perimeter.mean())}
+
+    def export(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
+        return self.network.state_dict(), {}
+
+
+class TextureStage:
+    """Training of the texture encoder: patches that met across a break are to look alike."""
+
+    kind, things = "texture", "puzzles"
+
+    def __init__(self, config: Config, pool: Pool, validation: Pool | None) -> None:
+        if any("patches" not in each.tensors for each in (pool, validation) if each is not None):
+            raise InputError(
+                "the pool holds no patches", "Prepare one with `reassembly prepare --keep-patches`"
+            )
+        self.config, self.pool, self.validation = config, pool, validation
+        self.sizes = np.ones(len(pool), np.int64)
+        trunk = ResNet18(config.texture.width)
+        self.network = PatchContrast(TextureEncoder(trunk, config.texture.input_px))
+
+    def begin(self, init: str | None) -> None:
+        if init is not None:
+            trunk = self.network.encoder.trunk
+            load_module(trunk, load_weights(init, "texture"), asdict(self.config.texture))
+
+    @staticmethod
+    def columns(config: Config) -> tuple[str, ...]:
+        """What the stage needs of a pool."""
+        return (*OUTLINE, "windows", *MEETING, "patches")
+
+    def move(self, device: torch.device) -> None:
+        self.pool = _moved(self.pool, device)
+        self.device = device
+
+    def losses(
+        self, numbers: NDArray[np.int64], step: int, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        patches, partner = _pairs(self.pool, numbers, generator)
+        lights = torch.Generator(self.device).manual_seed(
+            int(torch.randint(2**31, (), generator=generator))
+        )
+        return self.network.loss(patches.to(self.device), partner.to(self.device), lights)
+
+    @torch.no_grad()
+    def validate(self, step: int, folder: Path) -> dict[str, float]:
+        if self.validation is None:
+            return {}
+        generator = torch.Generator().manual_seed(VALIDATION_SEED)
+        numbers = np.arange(min(len(self.validation), self.config.training.batch))
+        patches, partner = _pairs(self.validation, numbers, generator)
+        losses = self.network.loss(patches.to(self.device), partner.to(self.device))
+        return {name: float(value) for name, value in losses.items()}
+
+    def export(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
+        return self.network.encoder.trunk.state_dict(), asdict(self.config.texture)
+
+
+STAGES: dict[str, type[PoseStage | SelectorStage | TextureStage]] = {
+    "selector": SelectorStage,
+    "texture": TextureStage,
+    "pretrain": PoseStage,
+    "finetune": PoseStage,
+}
+
+
+def _moved(pool: Pool, device: torch.device) -> Pool:
+    """The pool on the device, if that leaves enough memory to train."""
+    if device.type == "cuda" and pool.nbytes > 0.6 * torch.cuda.mem_get_info(device)[0]:
+        return pool
+    return pool.to(device)
+
+
+def _outlines(pool: Pool) -> Outlines:
+    return Outlines(*(pool.tensors[name] for name in ("points", "curvature", "edge_angle")))
+
+
+def _outlines_on(outlines: Outlines, device: torch.device) -> Outlines:
+    parts = (outlines.points, outlines.curvature, outlines.edge_angle)
+    return Outlines(*(part.to(device) for part in parts))
+
+
+def _pairs(
+    pool: Pool, numbers: NDArray[np.int64], generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Patches (M, s, s, 4) of some puzzles, and which of them met (M,), -1 for none.
+
+    The partner of a candidate is the candidate nearest to the point it met. Where there are too
+    many, some pairs are drawn.
+    """
+    batch = pool.batch(numbers)
+    assert batch.meets_piece is not None and batch.meets_point is not None
+    pieces, candidates = batch.meets_piece.shape
+    first = batch.first_piece[batch.puzzle_of_piece][:, None]
+    other = torch.where(batch.meets_piece < 0, 0, batch.meets_piece + first)
+    apart = (batch.points[other] - batch.meets_point[:, :, None]).norm(dim=-1)
+    nearest, which = apart.min(dim=-1)
+    met = (batch.meets_piece >= 0) & (nearest <= PARTNER_MM)
+    partner = torch.where(met, other * candidates + which, -1).flatten()
+    query = partner.ge(0).nonzero()[:, 0]
+    drawn = torch.randperm(len(query), generator=generator)[: MOST_PATCHES // 2]
+    query = query[drawn.to(query.device)]
+    kept = torch.unique(torch.cat([query, partner[query]]))
+    place = torch.full((pieces * candidates,), -1, device=kept.device)
+    place[kept] = torch.arange(len(kept), device=kept.device)
+    chosen = torch.full_like(place, -1)
+    chosen[query] = place[partner[query]]
+    rows = torch.from_numpy(
+        np.concatenate([np.arange(pool.first[n], pool.first[n] + pool.pieces[n]) for n in numbers])
+    ).to(kept.device)
+    patches = pool.tensors["patches"][rows[kept // candidates], kept % candidates]
+    return patches, chosen[kept]

@@ -1,0 +1,458 @@
+"""The store of trained weights: safetensors files that load by name, with a checksum.
+
+Files in this folder are listed in `index.json`, each with a model card of the same name. Nothing
+is ever downloaded unless `download` is called, and nothing pickled is ever loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reassembly.errors import InputError
+from reassembly.io.files import atomic_write
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "WeightFile",
+    "Weights",
+    "add_weights",
+    "cache_folder",
+    "differences",
+    "download",
+    "list_weights",
+    "load_module",
+    "load_weights",
+    "save_weights",
+]
+
+HERE = Path(__file__).parent
+INDEX = HERE / "index.json"
+RUN_FILE = "weights.safetensors"
+"""What a training run leaves in its folder."""
+PICKLES = {".pt", ".pth", ".ckpt", ".bin", ".pkl"}
+MAKERS = {
+    "selector": "reassembly train --stage selector",
+    "texture": "reassembly train --stage texture",
+    "reassemblenet": "reassembly train --stage pretrain",
+}
+"""Which command trains weights of a kind."""
+
+DownloadProgress = Callable[[int, int, str], None]
+"""(bytes done, bytes in all, what)"""
+
+
+@dataclass(frozen=True)
+class Download:
+    """Weights that others publish."""
+
+    url: str
+    bytes: int
+    sha256: str
+    kind: str
+    config: Mapping[str, Any]
+    about: str
+
+
+PUBLISHED = {
+    "imagenet-resnet18": Download(
+        "https://download.pytorch.org/models/resnet18-f37072fd.pth",
+        46_830_571,
+        "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
+        "texture",
+        {"width": 64, "input_px": 224},
+        "ResNet18 trained on ImageNet by torchvision: the paper's texture encoder.",
+    )
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The content of a file of weights."""
+
+    tensors: Mapping[str, torch.Tensor]
+    config: Mapping[str, Any]
+    """What the network was built from."""
+    kind: str
+    """`selector`, `texture`, `reassemblenet`, ..."""
+    name: str
+    """As it was asked for."""
+    sha256: str
+    """Of the file."""
+
+
+@dataclass(frozen=True)
+class WeightFile:
+    """One entry of the store."""
+
+    name: str
+    path: Path
+    kind: str
+    bytes: int
+    sha256: str
+    about: str
+    """First line of the model card."""
+    present: bool
+
+
+def load_weights(name_or_path: str | PathLike[str], expect: str) -> Weights:
+    """Reads weights, and checks that they are what is wanted.
+
+    Args:
+        name_or_path: a name that `reassembly weights` lists; a safetensors file; the folder of a
+            training run; or `hf:owner/name[@revision]`, which must have been downloaded before.
+        expect: the kind of weights.
+
+    Raises:
+        InputError: where there are none, or they are damaged, or of another kind.
+    """
+    text = os.fspath(name_or_path)
+    path, checksum = _find(text, expect)
+    tensors, about = _read(path)
+    digest = _sha256(path)
+    if checksum is not None and digest != checksum:
+        raise InputError(
+            f"the weights {text} are damaged: their checksum is {digest[:12]} instead of "
+            f"{checksum[:12]}",
+            "Install reassembly again"
+            if path.parent == HERE
+            else f"Remove the file and run `reassembly weights get {text}`",
+            path,
+        )
+    kind = about.get("kind") or ("texture" if "conv1.weight" in tensors else "unknown")
+    if kind != expect:
+        raise InputError(
+            f"these weights are of the kind {kind}, but {expect} is wanted",
+            f"Give weights of the kind {expect}; `reassembly weights` lists some",
+            path,
+        )
+    try:
+        config = json.loads(about.get("config", "{}"))
+    except ValueError:
+        raise InputError("the weights' configuration is damaged", "Use others", path) from None
+    if kind == "texture" and not config:
+        width = len(tensors["conv1.weight"])
+        config = {"width": width, "input_px": 224 if width == 64 else 64}
+    return Weights(tensors, config, kind, text, digest)
+
+
+def save_weights(
+    path: str | PathLike[str],
+    module_or_tensors: torch.nn.Module | Mapping[str, torch.Tensor],
+    kind: str,
+    config: Mapping[str, Any],
+    half: bool = True,
+) -> None:
+    """Writes a safetensors file, all or nothing.
+
+    Args:
+        config: what the network is built from, as plain values.
+        half: whether floating-point numbers are stored in half precision.
+    """
+    import torch
+    from safetensors.torch import save
+
+    tensors = (
+        module_or_tensors.state_dict()
+        if isinstance(module_or_tensors, torch.nn.Module)
+        else module_or_tensors
+    )
+    stored = {
+        name: value.detach()
+        .to("cpu", torch.float16 if half and value.is_floating_point() else value.dtype)
+        .contiguous()
+        for name, value in tensors.items()
+    }
+    about = {"kind": kind, "config": json.dumps(config, sort_keys=True)}
+    atomic_write(path, save(stored, about))
+
+
+def load_module(
+    module: torch.nn.Module, weights: Weights, config: Mapping[str, Any] | None = None
+) -> None:
+    """Puts weights into a network, in the network's own precision.
+
+    Args:
+        config: what the network was built from, for a better answer where the two differ.
+
+    Raises:
+        InputError: naming the first difference, with nothing changed.
+    """
+    own = module.state_dict()
+    for key in [*own, *(key for key in weights.tensors if key not in own)]:
+        here, there = own.get(key), weights.tensors.get(key)
+        if here is not None and there is not None and here.shape == there.shape:
+            continue
+        if there is None and key.endswith("num_batches_tracked"):
+            continue  # Counts that older files leave out and that evaluation does not need.
+        shapes = [
+            "has none" if tensor is None else f"has {'x'.join(map(str, tensor.shape)) or 'one'}"
+            for tensor in (there, here)
+        ]
+        what = f"the weights {weights.name} do not fit: of {key}, the file {shapes[0]} and the "
+        what += f"network {shapes[1]}"
+        differing = differences(weights.config, config) if config is not None else []
+        if differing:
+            what += f"; they were trained with {', '.join(differing[:4])}"
+        raise InputError(what, "Use the configuration they were trained with, or other weights")
+    module.load_state_dict({**own, **weights.tensors})
+
+
+def differences(
+    stored: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = ""
+) -> list[str]:
+    """`denoiser.width 32 instead of 192`, for every value that differs."""
+    found: list[str] = []
+    for key in stored:
+        if key not in wanted or stored[key] == wanted[key]:
+            continue
+        if isinstance(stored[key], Mapping) and isinstance(wanted[key], Mapping):
+            found += differences(stored[key], wanted[key], f"{prefix}{key}.")
+        else:
+            found.append(f"{prefix}{key} {stored[key]} instead of {wanted[key]}")
+    return found
+
+
+def list_weights() -> list[WeightFile]:
+    """Everything that has a name, shipped or published."""
+    shipped = [
+        WeightFile(
+            name,
+            HERE / entry["file"],
+            entry["kind"],
+            entry["bytes"],
+            entry["sha256"],
+            _card_title(HERE / Path(entry["file"]).with_suffix(".md")),
+            (HERE / entry["file"]).is_file(),
+        )
+        for name, entry in sorted(_index().items())
+    ]
+    published = [
+        WeightFile(name, path, d.kind, d.bytes, d.sha256, d.about, path.is_file())
+        for name, d in PUBLISHED.items()
+        for path in [_cached(name)]
+    ]
+    return shipped + published
+
+
+def add_weights(source: str | PathLike[str], name: str, card: str | PathLike[str]) -> WeightFile:
+    """Ships a file of weights with the package, for maintainers: file, model card and checksum.
+
+    Args:
+        source: a safetensors file that `save_weights` wrote, or the folder of a training run.
+        name: under which it will load.
+        card: a Markdown file whose first line says what these weights are.
+    """
+    if not name.replace("-", "").replace("_", "").isalnum() or name in PUBLISHED:
+        raise InputError(f"{name!r} cannot be a name", "Use letters, digits and hyphens")
+    path = Path(source)
+    path = path / RUN_FILE if path.is_dir() else path
+    _, about = _read(path)
+    if "kind" not in about or "config" not in about:
+        raise InputError("these weights do not say what they are", "Train them with ours", path)
+    try:
+        text = Path(card).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"this cannot be read: {error}", "Give a Markdown file", card) from None
+    if not text.strip():
+        raise InputError("this model card is empty", "Say what the weights are", card)
+    content = path.read_bytes()
+    target = HERE / f"{name}.safetensors"
+    atomic_write(target, content)
+    atomic_write(target.with_suffix(".md"), text)
+    index = _index()
+    index[name] = {
+        "file": target.name,
+        "kind": about["kind"],
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+    atomic_write(INDEX, json.dumps(dict(sorted(index.items())), indent=1) + "\n")
+    return next(file for file in list_weights() if file.name == name)
+
+
+def download(name: str, progress: DownloadProgress | None = None) -> Path:
+    """Fetches weights that others publish, once, into the cache; the only way to the network.
+
+    Args:
+        name: `imagenet-resnet18`, or `hf:owner/name[@revision]`.
+
+    Returns:
+        The safetensors file.
+    """
+    if name.startswith("hf:"):
+        return _from_hub(name, local_only=False)
+    if name not in PUBLISHED:
+        known = ", ".join(PUBLISHED)
+        raise InputError(f"{name} cannot be downloaded", f"Choose from {known}, hf:owner/name")
+    target = _cached(name)
+    if not target.is_file():
+        _convert(PUBLISHED[name], b"".join(_fetch(name, PUBLISHED[name], progress)), target)
+    return target
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: `REASSEMBLY_CACHE`, or the system's place for such things."""
+    own = os.environ.get("REASSEMBLY_CACHE")
+    if own:
+        return Path(own)
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "reassembly"
+
+
+def _find(text: str, expect: str) -> tuple[Path, str | None]:
+    """The file that is meant, and the checksum it should have, where that is known."""
+    if text.startswith("hf:"):
+        return _from_hub(text, local_only=True), None
+    index = _index()
+    if text in index:
+        path = HERE / index[text]["file"]
+        if not path.is_file():
+            raise InputError(
+                f"the weights {text} are missing from the installation",
+                "Install reassembly again",
+                path,
+            )
+        return path, str(index[text]["sha256"])
+    if text in PUBLISHED:
+        path = _cached(text)
+        if not path.is_file():
+            raise InputError(
+                f"the weights {text} have not been downloaded",
+                f"Run `reassembly weights get {text}` first",
+            )
+        return path, None
+    path = Path(text)
+    if path.is_dir():
+        path = path / RUN_FILE
+    if path.suffix.lower() in PICKLES:
+        raise InputError(
+            "weights in this format are programs, which may do anything when loaded",
+            "Give a .safetensors file",
+            path,
+        )
+    if path.is_file():
+        return path, None
+    if path.suffix == ".safetensors" or len(path.parts) > 1:
+        raise InputError("there are no such weights", "Check the path", path)
+    of_kind = [f.name for f in list_weights() if f.kind == expect]
+    maker = MAKERS.get(expect)
+    advice = [f"Choose from {', '.join(of_kind)}"] if of_kind else []
+    advice += [f"train some with `{maker}`"] if maker else []
+    remedy = ", or ".join(advice) or "Give the path of a safetensors file"
+    raise InputError(f"there are no weights called {text!r}", remedy[0].upper() + remedy[1:])
+
+
+def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return tensors, file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            f"these weights cannot be read: {error}", "Give a whole .safetensors file", path
+        ) from None
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _index() -> dict[str, dict[str, Any]]:
+    if not INDEX.is_file():
+        return {}
+    index: dict[str, dict[str, Any]] = json.loads(INDEX.read_text(encoding="utf-8"))
+    return index
+
+
+def _card_title(card: Path) -> str:
+    if not card.is_file():
+        return ""
+    lines = (line.strip("# ").strip() for line in card.read_text(encoding="utf-8").splitlines())
+    return next((line for line in lines if line), "")
+
+
+def _cached(name: str) -> Path:
+    return cache_folder() / f"{name}.safetensors"
+
+
+def _fetch(name: str, wanted: Download, progress: DownloadProgress | None) -> Iterator[bytes]:
+    """The published file, in parts; an error at its end unless it is the right one."""
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    digest, done = hashlib.sha256(), 0
+    try:
+        with urlopen(wanted.url, timeout=60) as answer:
+            while part := answer.read(1 << 20):
+                digest.update(part)
+                done += len(part)
+                if progress is not None:
+                    progress(done, wanted.bytes, name)
+                if done > wanted.bytes:
+                    break
+                yield part
+    except (URLError, OSError) as error:
+        raise InputError(
+            f"{wanted.url} cannot be reached ({error})", "Check the connection, then try again"
+        ) from None
+    if digest.hexdigest() != wanted.sha256:
+        raise InputError(
+            f"what {wanted.url} sent is not the file that was published", "Try again later"
+        )
+
+
+def _convert(wanted: Download, content: bytes, target: Path) -> None:
+    """A checkpoint as safetensors, without its classifier."""
+    import io
+
+    import torch
+
+    state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    trunk = {key: value for key, value in state.items() if not key.startswith("fc.")}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    save_weights(target, trunk, wanted.kind, wanted.config, half=False)
+
+
+def _from_hub(text: str, local_only: bool) -> Path:
+    """`weights.safetensors` of `hf:owner/name[@revision]`."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    owner_name, _, revision = text.removeprefix("hf:").partition("@")
+    try:
+        return Path(
+            hf_hub_download(
+                owner_name, RUN_FILE, revision=revision or None, local_files_only=local_only
+            )
+        )
+    except HFValidationError:
+        raise InputError(f"{text} is no name on the hub", "Write hf:owner/name") from None
+    except LocalEntryNotFoundError:
+        what, remedy = f"{text} cannot be reached", "Check the connection, then try again"
+        if local_only:
+            what = f"{text} has not been downloaded"
+            remedy = f"Run `reassembly weights get {text}` first"
+        raise InputError(what, remedy) from None
+    except (HfHubHTTPError, OSError) as error:
+        raise InputError(
+            f"{text} cannot be fetched: {str(error).splitlines()[0]}",
+            f"Check that it exists, is public and holds {RUN_FILE}",
+        ) from None
