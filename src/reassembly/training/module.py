@@ -59,7 +59,8 @@ class Training(pl.LightningModule):
         """Numbers of puzzles; the puzzles themselves are where the network is."""
         rank, ranks = self.trainer.global_rank, self.trainer.world_size
         self.batches = Batches(self.stage.sizes, self.config.batch, self.config.seed, rank, ranks)
-        return DataLoader(Steps(self.batches, self.start), batch_size=None)
+        steps = Steps(self.batches, self.start)
+        return DataLoader(steps, batch_size=None, collate_fn=_unchanged)
 
     def restore(self, averaging: Averaging) -> None:
         """Takes over weights and averages of the checkpoint, without training on."""
@@ -154,6 +155,11 @@ class Training(pl.LightningModule):
 
     def _add(self, name: str, value: Tensor) -> None:
         self.sums[name] = self.sums[name] + value if name in self.sums else value
+
+
+def _unchanged(batch: tuple[int, Numbers]) -> tuple[int, Numbers]:
+    """Keeps Lightning from moving the numbers to the GPU."""
+    return batch
 
 
 def _mixed(*numbers: int) -> int:

@@ -19,10 +19,11 @@ from reassembly.errors import InputError
 from reassembly.keypoints.pretraining import (
     K_RANGE,
     TEMPERATURES,
+    TYPICAL_K,
     Outlines,
+    deformed,
     kept_area_and_perimeter,
     selector_loss,
-    turned,
 )
 from reassembly.keypoints.selector import KeypointSelector, top_k
 from reassembly.texture.encoder import TextureEncoder
@@ -177,16 +178,15 @@ class SelectorStage:
         self, numbers: NDArray[np.int64], step: int, generator: torch.Generator
     ) -> dict[str, Tensor]:
         device = self.pieces.points.device
-        count = len(numbers)
-        angle = torch.rand(count, generator=generator) * (2 * torch.pi) - torch.pi
-        mirrored = torch.rand(count, generator=generator) < 0.5
+        matrices = _turns_and_mirrors(len(numbers), generator).to(device)
         k = int(torch.randint(K_RANGE[0], K_RANGE[1] + 1, (), generator=generator))
         first, last = TEMPERATURES
-        through = step / max(1, self.config.training.steps - 1)
-        drawn = self.pieces[torch.from_numpy(numbers).to(device)]
-        drawn = turned(drawn, angle.to(device), mirrored.to(device))
+        through = step / max(1, self.config.training.steps // 2)
         temperature = first * (last / first) ** min(through, 1.0)
-        return selector_loss(self.network, drawn.inputs, drawn.points, k, temperature)
+        drawn = deformed(self.pieces[torch.from_numpy(numbers).to(device)], matrices)
+        losses = selector_loss(self.network, drawn.inputs, drawn.points, k, temperature)
+        # Whatever the points, losses fall with about the square of k.
+        return {**losses, "loss": losses["loss"] * (k / TYPICAL_K) ** 2}
 
     @torch.no_grad()
     def validate(self, step: int, folder: Path) -> dict[str, float]:
@@ -275,6 +275,14 @@ def _outlines(pool: Pool) -> Outlines:
 def _outlines_on(outlines: Outlines, device: torch.device) -> Outlines:
     parts = (outlines.points, outlines.curvature, outlines.edge_angle)
     return Outlines(*(part.to(device) for part in parts))
+
+
+def _turns_and_mirrors(count: int, generator: torch.Generator) -> Tensor:
+    """(count, 2, 2) matrices of random turns; every second one, about, also mirrors."""
+    angle = torch.rand(count, generator=generator) * (2 * torch.pi)
+    sign = torch.rand(count, generator=generator).sub(0.5).sign()
+    c, s = angle.cos(), angle.sin()
+    return torch.stack([torch.stack([c * sign, -s], -1), torch.stack([s * sign, c], -1)], -2)
 
 
 def _pairs(
