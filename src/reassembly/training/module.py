@@ -111,7 +111,7 @@ class Training(pl.LightningModule):
                 groups, lr=config.learning_rate, weight_decay=config.weight_decay
             )
         else:
-            fused = self.device.type == "cuda" and config.precision != "16-mixed"
+            fused = trained[0].is_cuda and config.precision != "16-mixed"
             optimiser = torch.optim.AdamW(
                 groups, lr=config.learning_rate, weight_decay=config.weight_decay, fused=fused
             )
@@ -157,7 +157,7 @@ class Training(pl.LightningModule):
         self.sums[name] = self.sums[name] + value if name in self.sums else value
 
 
-def _unchanged(batch: tuple[int, Numbers]) -> tuple[int, Numbers]:
+def _unchanged(batch: Any) -> Any:
     """Keeps Lightning from moving the numbers to the GPU."""
     return batch
 

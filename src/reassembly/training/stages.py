@@ -127,7 +127,9 @@ class PoseStage:
         self, numbers: NDArray[np.int64], step: int, generator: torch.Generator
     ) -> dict[str, Tensor]:
         batch = self.pool.batch(numbers)
-        return self.network.loss(batch.to(self.device), self.config.loss, generator)
+        if batch.points.device != self.device:
+            batch = batch.to(self.device)
+        return self.network.loss(batch, self.config.loss, generator)
 
     def validate(self, step: int, folder: Path) -> dict[str, float]:
         if self._batch is None:

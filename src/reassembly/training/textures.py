@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from reassembly.config import FeatureConfig
-from reassembly.texture.encoder import TextureEncoder
-from reassembly.texture.resnet import ResNet18
+from reassembly.errors import InputError
 from reassembly.training.prepare import Encoder, PatchSettings, Prepared
-from reassembly.weights import load_module, load_weights
+from reassembly.weights import load_texture_encoder
 
 __all__ = ["keep_patches", "texture_columns"]
 
@@ -36,10 +36,10 @@ def texture_columns(
         weights: of the encoder, by name or path.
         batch: patches that go through the encoder at once.
     """
-    loaded = load_weights(weights, "texture")
-    trunk = ResNet18(int(loaded.config["width"]))
-    load_module(trunk, loaded)
-    encoder = TextureEncoder(trunk, int(loaded.config["input_px"])).to(device).eval()
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("there is no CUDA GPU here", "Use --device cpu")
+    encoder, loaded = load_texture_encoder(weights)
+    encoder = encoder.to(device)
 
     def encoded(pictures: NDArray[np.uint8]) -> NDArray[np.float16]:
         return encoder.encode(pictures, batch).half().cpu().numpy()

@@ -22,6 +22,9 @@ from reassembly.io.files import atomic_write
 if TYPE_CHECKING:
     import torch
 
+    from reassembly.diffusion.reassemblenet import ReassembleNet
+    from reassembly.texture.encoder import TextureEncoder
+
 __all__ = [
     "WeightFile",
     "Weights",
@@ -31,6 +34,8 @@ __all__ = [
     "download",
     "list_weights",
     "load_module",
+    "load_reassemblenet",
+    "load_texture_encoder",
     "load_weights",
     "save_weights",
 ]
@@ -140,8 +145,10 @@ def load_weights(name_or_path: str | PathLike[str], expect: str) -> Weights:
     except ValueError:
         raise InputError("the weights' configuration is damaged", "Use others", path) from None
     if kind == "texture" and not config:
+        # ResNet18 in torchvision's names, from elsewhere: 64 channels wide, it was trained at 224.
         width = len(tensors["conv1.weight"])
         config = {"width": width, "input_px": 224 if width == 64 else 64}
+        tensors = {key: value for key, value in tensors.items() if not key.startswith("fc.")}
     return Weights(tensors, config, kind, text, digest)
 
 
@@ -205,6 +212,36 @@ def load_module(
             what += f"; they were trained with {', '.join(differing[:4])}"
         raise InputError(what, "Use the configuration they were trained with, or other weights")
     module.load_state_dict({**own, **weights.tensors})
+
+
+def load_reassemblenet(name_or_path: str | PathLike[str]) -> tuple[ReassembleNet, Weights]:
+    """ReassembleNet as it was trained, on the CPU, ready to be used; and its weights."""
+    from reassembly.config import ModelConfig, config_from_dict
+    from reassembly.diffusion.reassemblenet import ReassembleNet
+
+    weights = load_weights(name_or_path, "reassemblenet")
+    try:
+        model = config_from_dict(ModelConfig, weights.config["model"])
+        sizes = {name: int(weights.config[name]) for name in ("texture_dim", "window_points")}
+    except (KeyError, TypeError, InputError):
+        raise InputError(
+            f"the weights {weights.name} are of another version, or do not tell their network",
+            "Train them again",
+        ) from None
+    network = ReassembleNet(model, **sizes)
+    load_module(network, weights)
+    return network.eval(), weights
+
+
+def load_texture_encoder(name_or_path: str | PathLike[str]) -> tuple[TextureEncoder, Weights]:
+    """A texture encoder as it was trained, on the CPU, ready to be used; and its weights."""
+    from reassembly.texture.encoder import TextureEncoder
+    from reassembly.texture.resnet import ResNet18
+
+    weights = load_weights(name_or_path, "texture")
+    trunk = ResNet18(int(weights.config["width"]))
+    load_module(trunk, weights)
+    return TextureEncoder(trunk, int(weights.config["input_px"])).eval(), weights
 
 
 def differences(
