@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
@@ -74,6 +75,10 @@ class Batch:
     @cached_property
     def anchor(self) -> Tensor:
         """(P,) bool: the largest piece of each puzzle."""
+        if len(set(self.pieces)) == 1:
+            table = self.area.view(len(self.pieces), -1)
+            best = table.argmax(1, keepdim=True)
+            return (torch.arange(table.shape[1], device=table.device) == best).flatten()
         largest, start = [], 0
         area = self.area.detach().cpu()
         for count in self.pieces:
@@ -91,8 +96,14 @@ class Layout:
     fused call for each distinct length, and a single one without any copy where all are equal.
     """
 
+    @classmethod
+    @lru_cache(maxsize=256)
+    def of(cls, tokens: tuple[int, ...], pieces: tuple[int, ...], device: torch.device) -> Layout:
+        """The layout of these numbers, made once."""
+        return cls(tokens, pieces, device)
+
     def __init__(
-        self, tokens: list[int], pieces: tuple[int, ...], device: torch.device | str
+        self, tokens: Sequence[int], pieces: tuple[int, ...], device: torch.device | str
     ) -> None:
         """Args:
         tokens: tokens of each piece.
@@ -148,7 +159,7 @@ class Group:
         return into.index_copy(0, self.index, flat)
 
 
-def _groups(lengths: list[int], device: torch.device | str) -> list[Group]:
+def _groups(lengths: Sequence[int], device: torch.device | str) -> list[Group]:
     distinct = sorted(set(lengths))
     if len(distinct) == 1:
         return [Group((len(lengths), distinct[0]), None)]

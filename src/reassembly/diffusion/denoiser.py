@@ -31,6 +31,8 @@ class Tokens:
     """(T, 2) in the piece's own frame."""
     normals: Tensor
     """(T, 2) outward, unit length, in the piece's own frame."""
+    codes: tuple[Tensor, Tensor]
+    """(T, C) each: what a keypoint shows, and what a keypoint that meets it would show."""
     fixed: Tensor
     """(P,) bool: pieces whose pose is given, the anchor among them."""
     layout: Layout
@@ -160,9 +162,11 @@ class Mating(nn.Module):
         self.weight = nn.Linear(width, 2)
         self.hold = nn.Linear(width, 2)
         self.nearness = nn.Sequential(nn.Linear(width, 32), nn.SiLU(), nn.Linear(32, 1))
+        self.likeness = nn.Parameter(torch.tensor(0.75))
         self.spread = nn.Parameter(torch.tensor(math.log(0.05)))
         self.lever = nn.Parameter(torch.tensor(math.log(0.05)))
         self.say = nn.Sequential(nn.Linear(12, width), nn.SiLU(), nn.Linear(width, width))
+        nn.init.constant_(self.nothing.bias, 8.0)
         nn.init.constant_(self.nearness[-1].bias, -3.0)
 
     def forward(
@@ -172,17 +176,24 @@ class Mating(nn.Module):
         layout, piece = tokens.layout, tokens.layout.piece_of_token
         width = h.shape[-1]
         u = self.norm(h)
-        sides, nothing, weight = self.sides(u), self.nothing(u), self.weight(u)
+        nothing, weight = self.nothing(u), self.weight(u)
         hold = layout.piece_mean(self.hold(u)).float()
         near = F.softplus(self.nearness(time_embedding(t, width)).float())
+        sides = self.sides(u).float() / width**0.25
         with torch.autocast(h.device.type, enabled=False):
+            likeness = self.likeness.exp()
+            one, other = (
+                torch.cat([side, likeness * code.float()], -1)
+                for side, code in zip(sides.chunk(2, -1), tokens.codes, strict=True)
+            )
             now = _placed(tokens, estimate)
             trust = torch.where(tokens.fixed[piece], 1.0, weight[:, :1].float().sigmoid()[:, 0])
             wanted: Tensor | None = None
             matches = []
             for group in layout.by_puzzle:
                 log_p = self._match(
-                    group.take(sides.float()),
+                    group.take(one),
+                    group.take(other),
                     group.take(nothing.float()),
                     group.take(piece),
                     group.take(now[:, :2]),
@@ -202,7 +213,6 @@ class Mating(nn.Module):
                     moved,
                     wanted[:, 4:],
                     w[:, None],
-                    wanted[:, 5:],
                     wanted[:, :2].norm(dim=-1, keepdim=True),
                 ],
                 -1,
@@ -211,13 +221,12 @@ class Mating(nn.Module):
         return h + spoken, estimate, matches
 
     def _match(
-        self, sides: Tensor, nothing: Tensor, piece: Tensor, at: Tensor, near: Tensor
+        self, one: Tensor, other: Tensor, nothing: Tensor, piece: Tensor, at: Tensor, near: Tensor
     ) -> Tensor:
         """(G, L, L + 1) log-probabilities; symmetric before they are normalised."""
-        one, other = sides.chunk(2, -1)
-        logits = one @ other.transpose(1, 2) / math.sqrt(one.shape[-1])
+        logits = one @ other.transpose(1, 2)
         logits = logits + logits.transpose(1, 2)
-        apart = torch.cdist(at, at, compute_mode="donot_use_mm_for_euclid_dist")
+        apart = (at[:, :, None] - at[:, None]).square().sum(-1).add(1e-8).sqrt()
         pull = (near + near.transpose(1, 2)) / 2
         logits = logits - pull * (20.0 * apart).clamp_max(10.0)
         same = piece[:, :, None] == piece[:, None, :]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from diffusers import DDIMScheduler
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from reassembly.config import LossConfig, ModelConfig
 from reassembly.diffusion.batch import Batch, Layout
@@ -23,6 +24,8 @@ from reassembly.keypoints.selector import KeypointSelector, complexity_counts, s
 __all__ = ["Chosen", "ReassembleNet"]
 
 WINDOW_UNIT_MM = 20.0
+CODE = 96
+"""Length of the codes by which outlines and textures are compared."""
 CURVATURE_UNIT_MM = 5.0
 MEET_MM = 5.0
 """How far apart two keypoints may lie, as a standard deviation, to count as meeting."""
@@ -68,7 +71,21 @@ class ReassembleNet(nn.Module):
             if features.windows
             else None
         )
+        self.shape_code = (
+            nn.Sequential(
+                nn.Linear(2 * window_points, 2 * width),
+                nn.SiLU(),
+                nn.Linear(2 * width, 2 * width),
+                nn.SiLU(),
+                nn.Linear(2 * width, CODE),
+            )
+            if features.windows and config.denoiser.mating
+            else None
+        )
         self.local = nn.Linear(texture_dim, width) if features.local else None
+        self.paint_code = (
+            nn.Linear(texture_dim, CODE) if features.local and config.denoiser.mating else None
+        )
         self.whole = nn.Linear(texture_dim, width) if features.whole else None
         self.gated = nn.Linear(256, width) if learned else None
         self.denoiser = Denoiser(config.denoiser)
@@ -84,7 +101,7 @@ class ReassembleNet(nn.Module):
         if self.config.keypoints.adaptive:
             low, high = max(3, k // 2), min(2 * k, candidates)
             counts = complexity_counts(batch.points, low, high).tolist()
-        layout = Layout(counts, batch.pieces, batch.points.device)
+        layout = Layout.of(tuple(counts), batch.pieces, batch.points.device)
         if self.selector is None:
             chosen = torch.cat(
                 [
@@ -130,9 +147,19 @@ class ReassembleNet(nn.Module):
         if self.geometry is not None:
             curvature = (CURVATURE_UNIT_MM * batch.curvature[piece, candidate]).tanh()
             h = h + self.geometry(torch.stack([curvature, angle / torch.pi], -1))
+        codes: list[tuple[Tensor, Tensor]] = []
         if self.windows is not None:
             window = batch.windows[piece, candidate].to(h.dtype) / WINDOW_UNIT_MM
             h = h + self.windows(window.flatten(1))
+            if self.shape_code is not None:
+                # Across the break the same line runs the other way, and out is in.
+                met = -window.flip(1)
+                codes.append(
+                    (
+                        _code(self.shape_code, window.flatten(1)),
+                        _code(self.shape_code, met.flatten(1)),
+                    )
+                )
         if self.local is not None:
             if batch.local is not None:
                 texture = batch.local[piece, candidate]
@@ -140,32 +167,54 @@ class ReassembleNet(nn.Module):
                 assert local is not None, "this model needs texture"
                 texture = local(piece, candidate)
             h = h + self.local(texture.to(h.dtype))
+            if self.paint_code is not None:
+                code = _code(self.paint_code, texture.to(h.dtype))
+                codes.append((code, code))
         if self.whole is not None:
             assert batch.whole is not None, "this model needs texture"
             h = h + self.whole(batch.whole.to(h.dtype))[piece]
         if self.gated is not None and chosen.gated is not None:
             h = h + self.gated(chosen.gated)
-        return Tokens(h, points, normals, batch.anchor if fixed is None else fixed, chosen.layout)
+        fixed = batch.anchor if fixed is None else fixed
+        shown, wanted = zip(*codes, strict=True) if codes else ((h[:, :0],), (h[:, :0],))
+        both = torch.cat(shown, -1), torch.cat(wanted, -1)
+        return Tokens(h, points, normals, both, fixed, chosen.layout)
 
     # Section 3.3: diffusion
 
-    def noisy(self, clean: Tensor, tokens: Tokens, t: Tensor, generator: torch.Generator) -> Tensor:
+    def draw(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Times and noise of one training step, on the generator's device.
+
+        Returns:
+            (B,) long, and standard normal numbers, (P, 4), or (P, N, 4) where each keypoint has
+            its own.
+        """
+        steps = self.config.diffusion.train_steps
+        t = torch.randint(steps, (len(batch.pieces),), generator=generator)
+        pieces, candidates = batch.points.shape[:2]
+        shape = (pieces, 4) if self._shared_noise else (pieces, candidates, 4)
+        return t, torch.randn(shape, generator=generator)
+
+    def noisy(self, clean: Tensor, tokens: Tokens, noise: Tensor, t: Tensor) -> Tensor:
         """The forward process: (P, 4) clean pose vectors to (T, 4) noisy ones at times t (P,).
 
         Fixed pieces carry no noise.
         """
         piece = tokens.layout.piece_of_token
-        noise = self._noise(tokens, generator)
         noisy = add_noise(self.scheduler, clean[piece], noise, t[piece])
         return torch.where(tokens.fixed[piece, None], clean[piece], noisy)
 
+    @property
+    def _shared_noise(self) -> bool:
+        return self.config.diffusion.noise == "piece"
+
     def _noise(self, tokens: Tokens, generator: torch.Generator) -> Tensor:
+        """(T, 4) to begin sampling from."""
         layout = tokens.layout
-        shared = self.config.diffusion.noise == "piece"
-        shape = (layout.pieces if shared else layout.count, 4)
+        shape = (layout.pieces if self._shared_noise else layout.count, 4)
         noise = torch.randn(shape, generator=generator, device=generator.device)
         noise = noise.to(tokens.points.device)
-        return noise[layout.piece_of_token] if shared else noise
+        return noise[layout.piece_of_token] if self._shared_noise else noise
 
     def denoise(self, tokens: Tokens, noisy: Tensor, t: Tensor) -> Denoised:
         """x0 as the network sees it at times t (P,), in steps of the noise process."""
@@ -181,13 +230,19 @@ class ReassembleNet(nn.Module):
         Args:
             generator: gives times and noise; on the CPU, so that a run repeats on any device.
         """
+        t, noise = self.draw(batch, generator)
+        return self.loss_at(batch, weights, t.to(batch.area.device), noise.to(batch.area.device))
+
+    def loss_at(
+        self, batch: Batch, weights: LossConfig, t: Tensor, noise: Tensor
+    ) -> dict[str, Tensor]:
+        """The losses at given times and noise, as `draw` returns them, on the batch's device."""
         chosen = self.choose(batch)
         tokens = self.describe(batch, chosen)
         clean = true_vectors(batch)
-        steps = self.config.diffusion.train_steps
-        t = torch.randint(steps, (len(batch.pieces),), generator=generator).to(clean.device)
         t = t[batch.puzzle_of_piece]
-        denoised = self.denoise(tokens, self.noisy(clean, tokens, t, generator), t)
+        noise = noise[chosen.piece] if self._shared_noise else noise[chosen.piece, chosen.candidate]
+        denoised = self.denoise(tokens, self.noisy(clean, tokens, noise, t), t)
         piece = tokens.layout.piece_of_token
         free = ~tokens.fixed
         error = tokens.layout.piece_mean((denoised.vectors - clean[piece]).square())
@@ -224,9 +279,7 @@ class ReassembleNet(nn.Module):
         targets = []
         for group in tokens.layout.by_puzzle:
             there = group.take(partner)[:, :, None] == group.take(piece)[:, None, :]
-            apart = torch.cdist(
-                group.take(where), group.take(points), compute_mode="donot_use_mm_for_euclid_dist"
-            )
+            apart = (group.take(where)[:, :, None] - group.take(points)[:, None]).norm(dim=-1)
             near = torch.exp(-0.5 * (apart / MEET_MM) ** 2)
             near = near * (there & (apart < MEET_FARTHEST_MM))
             total = near.sum(-1, keepdim=True)
@@ -270,7 +323,7 @@ class ReassembleNet(nn.Module):
         for number, t in enumerate(timesteps(self.scheduler, steps)):
             times = torch.full((layout.pieces,), t, device=x.device)
             x0 = self.denoise(tokens, x, times).vectors
-            if self.config.diffusion.noise == "piece":
+            if self._shared_noise:
                 x0 = layout.piece_mean(x0)[piece]
             fresh = self._noise(tokens, generator) if eta > 0 else None
             x = self.scheduler.step(x0, t, x, eta=eta, variance_noise=fresh).prev_sample
@@ -280,6 +333,11 @@ class ReassembleNet(nn.Module):
             if step_done is not None:
                 step_done(number, clean)
         return clean
+
+
+def _code(network: nn.Module, inputs: Tensor) -> Tensor:
+    """(T, CODE) of length one."""
+    return F.normalize(network(inputs).float(), dim=-1)
 
 
 def _bounded(estimate: Tensor, clean: Tensor, free: Tensor) -> Tensor:
