@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "Layout"]
+__all__ = ["Batch", "Group", "Layout", "turn"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +51,33 @@ class Batch:
         }
         return replace(self, **moved)
 
-    @cached_property
+    def turned(self, angle: Tensor) -> Batch:
+        """The same puzzles with each piece turned in its own frame by (P,) radians.
+
+        Textures stay as they are, so that those of patches in the input frame no longer fit.
+        """
+        rotation = torch.stack([angle.cos(), angle.sin()], -1)
+        changed = {
+            "points": turn(self.points, rotation[:, None]),
+            "edge_angle": self.edge_angle - angle[:, None],
+        }
+        if self.pose is not None:
+            turns = self.pose[:, 2:] - angle[:, None]
+            changed["pose"] = torch.cat([self.pose[:, :2], turns], -1)
+        if self.meets_piece is not None and self.meets_point is not None:
+            partner = self.meets_piece.clamp_min(0) + self.first_piece[self.puzzle_of_piece, None]
+            changed["meets_point"] = turn(self.meets_point, rotation[partner])
+        return replace(self, **changed)  # type: ignore[arg-type]
+
+    @property
     def puzzle_of_piece(self) -> Tensor:
         """(P,) long."""
-        device = self.points.device
-        counts = torch.tensor(self.pieces, device=device)
-        return torch.arange(len(self.pieces), device=device).repeat_interleave(
-            counts, output_size=sum(self.pieces)
-        )
+        return _owners(self.pieces, self.points.device)[0]
 
-    @cached_property
+    @property
     def first_piece(self) -> Tensor:
         """(B,) long: where each puzzle's pieces begin."""
-        counts = torch.tensor(self.pieces, device=self.points.device)
-        return counts.cumsum(0) - counts
+        return _owners(self.pieces, self.points.device)[1]
 
     @cached_property
     def scale_mm(self) -> Tensor:
@@ -87,6 +100,22 @@ class Batch:
         mask = torch.zeros(start, dtype=torch.bool)
         mask[largest] = True
         return mask.to(self.area.device)
+
+
+def turn(points: Tensor, rotation: Tensor) -> Tensor:
+    """Turns (..., 2) points by (..., 2) of (cos, sin), counter-clockwise as seen, y down."""
+    x, y = points.unbind(-1)
+    c, s = rotation.unbind(-1)
+    return torch.stack([c * x + s * y, c * y - s * x], -1)
+
+
+@lru_cache(maxsize=256)
+def _owners(pieces: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Of each piece its puzzle, and of each puzzle its first piece."""
+    counts = torch.tensor(pieces, device=device)
+    numbers = torch.arange(len(pieces), device=device)
+    owner = numbers.repeat_interleave(counts, output_size=sum(pieces))
+    return owner, counts.cumsum(0) - counts
 
 
 class Layout:

@@ -9,16 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from reassembly.diffusion.batch import Batch
+from reassembly.diffusion.batch import Batch, turn
 
 __all__ = ["place", "to_frame", "true_vectors", "turn", "unit"]
-
-
-def turn(points: Tensor, rotation: Tensor) -> Tensor:
-    """Turns (..., 2) points by (..., 2) of (cos, sin), counter-clockwise as seen, y down."""
-    x, y = points.unbind(-1)
-    c, s = rotation.unbind(-1)
-    return torch.stack([c * x + s * y, c * y - s * x], -1)
 
 
 def place(points: Tensor, vectors: Tensor) -> Tensor:

@@ -58,7 +58,11 @@ class Training(pl.LightningModule):
     def train_dataloader(self) -> DataLoader[Any]:
         """Numbers of puzzles; the puzzles themselves are where the network is."""
         rank, ranks = self.trainer.global_rank, self.trainer.world_size
-        self.batches = Batches(self.stage.sizes, self.config.batch, self.config.seed, rank, ranks)
+        # On a GPU, batches of few shapes are worth some repetition; see `graphs`.
+        even = self.trainer.strategy.root_device.type == "cuda"
+        self.batches = Batches(
+            self.stage.sizes, self.config.batch, self.config.seed, rank, ranks, even
+        )
         steps = Steps(self.batches, self.start)
         return DataLoader(steps, batch_size=None, collate_fn=_unchanged)
 

@@ -27,10 +27,17 @@ class Batches:
         batch: puzzles a batch.
         rank, ranks: which process of a distributed run this is, and of how many: each takes
             every `ranks`-th batch.
+        even: every batch holds one size; the last of each size is filled up with repetitions.
     """
 
     def __init__(
-        self, sizes: Sequence[int] | Numbers, batch: int, seed: int, rank: int = 0, ranks: int = 1
+        self,
+        sizes: Sequence[int] | Numbers,
+        batch: int,
+        seed: int,
+        rank: int = 0,
+        ranks: int = 1,
+        even: bool = False,
     ) -> None:
         if batch < 1 or not 0 <= rank < ranks or len(sizes) == 0:
             raise ValueError(f"no batches of {batch} from {len(sizes)} for {rank} of {ranks}")
@@ -38,7 +45,12 @@ class Batches:
         self.batch, self.seed, self.rank, self.ranks = batch, seed, rank, ranks
         self._epoch: tuple[int, list[Numbers]] | None = None
         counts = np.unique(self.sizes, return_counts=True)[1]
-        self.per_epoch = int((counts // batch).sum() - (-(counts % batch).sum() // batch))
+        self.even = even
+        self.per_epoch = (
+            int(-(-counts // batch).sum())
+            if even
+            else int((counts // batch).sum() - (-(counts % batch).sum() // batch))
+        )
 
     def epoch(self, number: int) -> list[Numbers]:
         """The batches of one epoch, of all ranks."""
@@ -57,10 +69,12 @@ class Batches:
         rest: list[Numbers] = []
         for size in np.unique(self.sizes):
             drawn = rng.permutation(np.flatnonzero(self.sizes == size))
+            if self.even:
+                drawn = np.resize(drawn, -(-len(drawn) // self.batch) * self.batch)
             whole = len(drawn) - len(drawn) % self.batch
             batches += list(drawn[:whole].reshape(-1, self.batch))
             rest.append(drawn[whole:])
-        left = np.concatenate(rest)
+        left = np.concatenate(rest)  # Nothing, where batches are even.
         batches += [left[k : k + self.batch] for k in range(0, len(left), self.batch)]
         return [batches[k] for k in rng.permutation(len(batches))]
 

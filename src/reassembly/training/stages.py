@@ -29,6 +29,7 @@ from reassembly.keypoints.selector import KeypointSelector, top_k
 from reassembly.texture.encoder import TextureEncoder
 from reassembly.texture.pretraining import PatchContrast
 from reassembly.texture.resnet import ResNet18
+from reassembly.training.graphs import GraphedLosses
 from reassembly.training.pool import COLUMNS, Pool
 from reassembly.training.validation import (
     draw_assemblies,
@@ -102,6 +103,7 @@ class PoseStage:
         }
         self.network = ReassembleNet(config.model, **self.built)
         self._batch: Batch | None = None
+        self.graphs: GraphedLosses | None = None
 
     def begin(self, init: str | None) -> None:
         if init is not None:
@@ -120,6 +122,8 @@ class PoseStage:
     def move(self, device: torch.device) -> None:
         self.pool = _moved(self.pool, device)
         self.device = device
+        if device.type == "cuda" and self.config.model.denoiser.dropout == 0:
+            self.graphs = GraphedLosses(self.network, self.config.loss)
         if self.validation is not None:
             self._batch = self.validation.batch(range(len(self.validation))).to(device)
 
@@ -129,7 +133,18 @@ class PoseStage:
         batch = self.pool.batch(numbers)
         if batch.points.device != self.device:
             batch = batch.to(self.device)
-        return self.network.loss(batch, self.config.loss, generator)
+        t, noise = self.network.draw(batch, generator)
+        turns = self._turns(sum(batch.pieces), generator)
+        given = [value.to(self.device, non_blocking=True) for value in (t, noise, turns)]
+        if self.graphs is not None:
+            return self.graphs(batch, *given)
+        return self.network.loss_at(batch.turned(given[2]), self.config.loss, *given[:2])
+
+    def _turns(self, pieces: int, generator: torch.Generator) -> Tensor:
+        """(P,) radians by which pieces are turned, as no piece's own frame means anything."""
+        if self.config.model.features.patch_frame == "input" and "local" in self.pool.tensors:
+            return torch.zeros(pieces)  # Textures of the input frame were taken before.
+        return torch.rand(pieces, generator=generator) * (2 * torch.pi)
 
     def validate(self, step: int, folder: Path) -> dict[str, float]:
         if self._batch is None:
