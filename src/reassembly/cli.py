@@ -559,7 +559,7 @@ def train(
     """Train a network. Ctrl-C ends a run so that it can be resumed."""
     from reassembly.training.run import train as run
 
-    with _counting_bar("preparing") as preparing, _counting_bar("training") as progress:
+    with _counting_bar("") as show:
         outcome = run(
             out,
             None if stage is None else stage.value,
@@ -575,9 +575,12 @@ def train(
             minutes=minutes,
             steps=steps,
             workers=workers,
-            progress=progress,
-            preparing=preparing,
+            progress=lambda done, total, text: show(done, total, f"training {text}"),
+            preparing=lambda done, total, text: show(done, total, f"preparing {text}"),
         )
+    if outcome.figures:
+        figures = (f"{name} {value:.4g}" for name, value in outcome.figures.items())
+        _say(f"Validation: {', '.join(figures)}")
     if outcome.stopped:
         _say(
             f"{outcome.stopped.capitalize()} after {outcome.steps} of {outcome.planned} steps; "

@@ -294,12 +294,7 @@ class Curve(pl.Callback):
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         for logger in trainer.loggers:
             logger.log_metrics({**figures, "learning_rate": rate, "steps_a_second": speed}, step)
-        self.text = f"loss {figures.get('loss', math.nan):.4f}, {speed:.1f} steps a second"
-        self.text += "".join(
-            f", {name} {self.latest[name]:.3g}"
-            for name in ("rotation_deg", "position_mm")
-            if name in self.latest
-        )
+        self.text = f"loss {figures.get('loss', math.nan):.4g}, {speed:.1f} steps/s"
 
     def validate(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Judges the averaged weights."""

@@ -39,6 +39,7 @@ KINDS = {
     "local": torch.float16,
     "whole": torch.float16,
     "patches": torch.uint8,
+    "wholes": torch.uint8,
 }
 COLUMNS = tuple(entry.name for entry in fields(Batch) if entry.name in KINDS)
 """What a batch can hold."""

@@ -62,6 +62,8 @@ class Outcome:
     stopped: str | None
     """Why it ended early: `interrupted` or `out of time`."""
     weights: Path
+    figures: Mapping[str, float]
+    """Of the last validation."""
 
 
 def train(
@@ -87,7 +89,8 @@ def train(
     """Trains one stage.
 
     Args:
-        out: the run's folder: new, empty, or with `resume` that of an earlier run.
+        out: the run's folder: new, empty, or with `resume` that of an earlier run. Pools that are
+            prepared in it stay when the preparation is cut short.
         stage: `selector`, `texture`, `pretrain` or `finetune`.
         config: a configuration, a YAML file, or the name of one that comes with the package.
         changes: of the configuration, such as `model.keypoints.selector=fps`.
@@ -122,7 +125,7 @@ def train(
     if resume:
         _check_same_model(settings, folder / "config.yaml")
     elif not _is_helper():
-        check_output_folder(folder)
+        _check_folder(folder)
     if nodes > 1 and data is None:
         raise InputError(
             "several machines cannot share puzzles that are made on the way",
@@ -170,7 +173,8 @@ def _fit(
     if module.start >= planned:
         module.restore(averaging)
         _export(module, averaging, weights)
-        return Outcome(module.start, planned, None, weights)
+        return Outcome(module.start, planned, None, weights, {})
+    curve = Curve(module.stage, averaging, checkpoint, folder / "pictures", progress)
     loggers: list[Logger] = [MetricsFile(folder / "metrics.csv", module.start)]
     if importlib.util.find_spec("tensorboard") is not None:
         loggers.append(TensorBoardLogger(folder, name="", version="tensorboard"))
@@ -185,7 +189,7 @@ def _fit(
             logger=loggers,
             callbacks=[
                 averaging,
-                Curve(module.stage, averaging, checkpoint, folder / "pictures", progress),
+                curve,
                 stopping,
                 Checkpoints(checkpoint, checkpoint_minutes),
             ],
@@ -204,7 +208,7 @@ def _fit(
         )
     if trainer.is_global_zero:
         _export(module, averaging, weights)
-    return Outcome(trainer.global_step, planned, stopping.reason, weights)
+    return Outcome(trainer.global_step, planned, stopping.reason, weights, curve.latest)
 
 
 def _export(module: Training, averaging: Averaging, path: Path) -> None:
@@ -349,6 +353,13 @@ def _accelerator(device: str) -> str:
         raise InputError("there is no CUDA GPU here", "Use --device cpu")
     gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     return "gpu" if gpu else "cpu"
+
+
+def _check_folder(folder: Path) -> None:
+    """A new run needs an empty folder; pools of one that was cut short before it began may stay."""
+    left = {"pool", "validation"}
+    if not folder.is_dir() or any(entry.name not in left for entry in folder.iterdir()):
+        check_output_folder(folder)
 
 
 def _is_helper() -> bool:

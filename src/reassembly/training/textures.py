@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from os import PathLike
+from pathlib import Path
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save
 
 from reassembly.config import FeatureConfig
 from reassembly.errors import InputError
-from reassembly.training.prepare import Encoder, PatchSettings, Prepared
+from reassembly.io.files import atomic_write
+from reassembly.training.pool import SHARD
+from reassembly.training.prepare import Encoder, PatchSettings, Prepared, PrepareProgress
 from reassembly.weights import load_texture_encoder
 
-__all__ = ["keep_patches", "texture_columns"]
+__all__ = ["encode_pool", "keep_patches", "texture_columns"]
 
 
 def keep_patches(features: FeatureConfig) -> tuple[PatchSettings, Encoder]:
-    """The patches themselves, for training an encoder."""
+    """The pictures themselves, for training an encoder; see `encode_pool`."""
 
     def columns(puzzle: Prepared) -> dict[str, NDArray[np.uint8]]:
-        assert puzzle.patches is not None
-        return {"patches": puzzle.patches}
+        assert puzzle.patches is not None and puzzle.wholes is not None
+        return {"patches": puzzle.patches, "wholes": puzzle.wholes}
 
-    cut = PatchSettings(
-        features.patch_frame, features.patch_px, features.patch_mm_per_px, whole_px=None
-    )
+    cut = PatchSettings(features.patch_frame, features.patch_px, features.patch_mm_per_px)
     return cut, Encoder(columns, {"patches": True})
 
 
@@ -60,3 +64,39 @@ def texture_columns(
         whole_px=encoder.input_px,
     )
     return cut, Encoder(columns, {"encoder": loaded.sha256})
+
+
+def encode_pool(
+    source: str | PathLike[str],
+    out: str | PathLike[str],
+    weights: str,
+    device: str = "cpu",
+    batch: int = 4096,
+    progress: PrepareProgress | None = None,
+) -> int:
+    """Writes a pool with features of an encoder in place of the pictures that `source` kept.
+
+    Shards that are there already stay. Returns how many shards were written.
+    """
+    encoder, _ = load_texture_encoder(weights)
+    encoder = encoder.to(device)
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = sorted(Path(source).glob(SHARD))
+    if not paths:
+        raise InputError("holds no prepared puzzles", "Prepare some first", source)
+    written = 0
+    for number, path in enumerate(paths):
+        if not (folder / path.name).is_file():
+            shard = load_file(path)
+            if "patches" not in shard:
+                raise InputError("holds no patches", "Prepare it with --keep-patches", path)
+            patches, wholes = shard.pop("patches"), shard.pop("wholes")
+            local = encoder.encode(patches.flatten(0, 1), batch).half().cpu()
+            shard["local"] = local.unflatten(0, patches.shape[:2])
+            shard["whole"] = encoder.encode(wholes, batch).half().cpu()
+            atomic_write(folder / path.name, save(shard))
+            written += 1
+        if progress is not None:
+            progress(number + 1, len(paths), "shards")
+    return written

@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+import torch
+
+from reassembly.diffusion.batch import Batch
+from reassembly.errors import InputError
+from reassembly.training.pool import Pool
+
+
+def test_a_batch_holds_the_puzzles_asked_for(small_pool):
+    pool = Pool.load(small_pool)
+    batch = pool.batch([7, 2])
+    assert batch.pieces == (pool.pieces[7], pool.pieces[2])
+    first = int(pool.pieces[:7].sum())
+    expected = pool.tensors["points"][first : first + pool.pieces[7]]
+    assert torch.equal(batch.points[: pool.pieces[7]], expected)
+
+
+def test_anchors_are_those_the_batch_would_find(small_pool):
+    drawn = Pool.load(small_pool).batch(range(10))
+    fresh = Batch(
+        drawn.pieces, drawn.points, drawn.edge_angle, drawn.curvature, drawn.windows, drawn.area
+    )
+    assert torch.equal(drawn.anchor, fresh.anchor)
+    assert int(drawn.anchor.sum()) == 10
+
+
+def test_parts_are_disjoint_and_complete(small_pool):
+    pool = Pool.load(small_pool)
+    parts = pool.part(0, 6), pool.part(6, 10)
+    assert [len(part) for part in parts] == [6, 4]
+    for name, value in pool.tensors.items():
+        assert torch.equal(torch.cat([part.tensors[name] for part in parts]), value)
+    assert torch.equal(parts[1].batch([1]).points, pool.batch([7]).points)
+
+
+def test_what_a_candidate_met_lies_beside_it_in_the_true_poses(small_pool):
+    """Ties points, poses and meetings together: a slip in any frame would tear pieces apart."""
+    batch = Pool.load(small_pool).batch(range(10))
+
+    def placed(points, pose):
+        c, s = pose[..., 2].cos(), pose[..., 2].sin()
+        x, y = points.unbind(-1)
+        return torch.stack([c * x + s * y, c * y - s * x], -1) + pose[..., :2]
+
+    first = batch.first_piece[batch.puzzle_of_piece][:, None]
+    met = batch.meets_piece >= 0
+    other = (batch.meets_piece + first)[met]
+    here = placed(batch.points, batch.pose[:, None])[met]
+    there = placed(batch.meets_point[met], batch.pose[other])
+    gap_mm = (here - there).norm(dim=-1)
+    assert met.float().mean() > 0.3
+    assert float(gap_mm.quantile(0.95)) < 12.0
+
+
+@pytest.mark.parametrize("content", [None, b"no shard"])
+def test_a_folder_without_puzzles_is_named(tmp_path, content):
+    if content is not None:
+        (tmp_path / "shard-00000.safetensors").write_bytes(content)
+    with pytest.raises(InputError, match=str(tmp_path.name)):
+        Pool.load(tmp_path)
+
+
+def test_limit_takes_the_first_puzzles(small_pool):
+    pool = Pool.load(small_pool, limit=3)
+    assert len(pool) == 3
+    assert len(pool.tensors["area"]) == int(np.sum(Pool.load(small_pool).pieces[:3]))

@@ -1,0 +1,266 @@
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+from reassembly.config import FeatureConfig, load_config
+from reassembly.errors import InputError
+from reassembly.keypoints.selector import KeypointSelector
+from reassembly.training.prepare import made_puzzles, prepare
+from reassembly.training.run import named_config, train
+from reassembly.training.sampler import Batches
+from reassembly.training.textures import keep_patches
+from reassembly.weights import (
+    load_module,
+    load_reassemblenet,
+    load_texture_encoder,
+    load_weights,
+)
+
+
+def run(out, pool, config=None, **more):
+    return train(out, "pretrain", config=config, data=pool, device="cpu", **more)
+
+
+def stop_at(step):
+    """A signal, as the system would send it, in the middle of a run."""
+
+    def progress(done, *_):
+        if done == step:
+            signal.raise_signal(signal.SIGTERM)
+
+    return progress
+
+
+def checkpoint(folder):
+    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
+
+
+def same(a, b):
+    """Whether two nested states are equal bit for bit."""
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adafactor"])
+def test_a_resumed_run_equals_one_that_was_never_interrupted(
+    tmp_path, small_pool, small_config, optimizer
+):
+    config = replace(small_config, training=replace(small_config.training, optimizer=optimizer))
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert run(whole, small_pool, config).stopped is None
+    first = run(parts, small_pool, config, progress=stop_at(3))
+    assert (first.steps, first.planned, first.stopped) == (3, 6, "interrupted")
+    before = load_file(parts / "weights.safetensors")
+    second = train(parts, resume=True, device="cpu")
+    assert (second.steps, second.stopped) == (6, None)
+    one, other = checkpoint(whole), checkpoint(parts)
+    for key in ("state_dict", "optimizer_states", "lr_schedulers", "callbacks", "global_step"):
+        assert same(one[key], other[key]), key
+    one, other = (load_file(folder / "weights.safetensors") for folder in (whole, parts))
+    assert same(one, other)
+    assert not same(one, before)
+
+
+def test_seeds_matter_and_repeat(tmp_path, small_pool, small_config):
+    def weights(name, seed):
+        training = replace(small_config.training, seed=seed, steps=2)
+        run(tmp_path / name, small_pool, replace(small_config, training=training))
+        return load_file(tmp_path / name / "weights.safetensors")
+
+    first = weights("a", 1)
+    assert same(first, weights("b", 1))
+    assert not same(first, weights("c", 2))
+
+
+def test_a_run_tells_everything_about_itself(tmp_path, small_pool, small_config):
+    out = tmp_path / "run"
+    done = []
+    run(
+        out,
+        small_pool,
+        small_config,
+        validation=small_pool,
+        changes=["training.learning_rate=5e-4", "model.keypoints.k=8"],
+        steps=8,
+        progress=lambda step, total, text: done.append((step, total)),
+    )
+    settings = load_config(out / "config.yaml")
+    assert settings.training.learning_rate == 5e-4
+    assert (settings.model.keypoints.k, settings.training.steps) == (8, 8)
+    assert yaml.safe_load((out / "config.yaml").read_text()).keys() == settings.to_dict().keys()
+    about = json.loads((out / "run.json").read_text())
+    assert about["stage"] == "pretrain" and about["versions"]["torch"] == torch.__version__
+    with (out / "metrics.csv").open(newline="") as file:
+        rows = {int(row["step"]): row for row in csv.DictReader(file)}
+    assert set(rows) == {4, 8}
+    assert 0 <= float(rows[4]["val_rotation_deg"]) <= 180
+    assert float(rows[8]["val_position_mm"]) > 0 and float(rows[8]["loss"]) > 0
+    assert {p.name for p in (out / "pictures").iterdir()} == {"step-000004.png", "step-000008.png"}
+    assert done[-1] == (8, 8)
+    network, weights = load_reassemblenet(out)
+    assert network.config == settings.model
+    assert all(value.dtype != torch.float32 for value in weights.tensors.values())
+
+
+def test_training_lowers_the_loss(tmp_path, small_pool, small_config):
+    training = replace(
+        small_config.training, steps=60, learning_rate=3e-3, validate_every=0, batch=10
+    )
+    run(tmp_path / "run", small_pool, replace(small_config, training=training))
+    with (tmp_path / "run" / "metrics.csv").open(newline="") as file:
+        losses = [float(row["loss"]) for row in csv.DictReader(file)]
+    assert len(losses) == 3
+    assert losses[2] < 0.9 * losses[0]
+
+
+def test_resuming_a_complete_run_changes_nothing(tmp_path, small_pool, small_config):
+    out = tmp_path / "run"
+    run(out, small_pool, small_config)
+    before = (out / "weights.safetensors").read_bytes()
+    (out / "weights.safetensors").unlink()
+    assert train(out, resume=True, device="cpu").steps == 6
+    assert (out / "weights.safetensors").read_bytes() == before
+    longer = train(out, resume=True, device="cpu", steps=8)
+    assert longer.steps == 8
+    assert (out / "weights.safetensors").read_bytes() != before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows ends processes without a signal")
+def test_a_killed_process_leaves_a_run_that_resumes(tmp_path, small_pool, small_config):
+    out = tmp_path / "run"
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(json.loads(json.dumps(small_config.to_dict()))))
+    command = [sys.executable, "-m", "reassembly.cli", "train", "--stage", "pretrain"]
+    command += ["--config", str(file), "--data", str(small_pool), "--out", str(out)]
+    command += ["--device", "cpu", "--steps", "100000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (out / "metrics.csv").is_file() and time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    process.terminate()
+    said, complaints = process.communicate(timeout=60)
+    assert process.returncode == 0, complaints
+    assert "--resume" in said
+    reached = checkpoint(out)["global_step"]
+    assert reached >= 20
+    outcome = train(out, resume=True, device="cpu", minutes=0.0)
+    assert outcome.steps == reached + 1
+    assert outcome.stopped == "out of time"
+
+
+def test_a_loss_that_is_no_number_ends_the_run_and_spares_the_checkpoint(
+    tmp_path, small_pool, small_config
+):
+    training = replace(small_config.training, batch=2, steps=20)
+    config = replace(small_config, training=training)
+    shard = load_file(small_pool / "shard-00000.safetensors")
+    batches = Batches(shard["pieces"].tolist(), 2, training.seed)
+    step = 4
+    bad = int(batches.at(step)[0])
+    assert all(bad not in batches.at(earlier) for earlier in range(step))
+    first = int(shard["pieces"][:bad].sum())
+    shard["points"][first] = torch.nan
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    save_file(shard, broken / "shard-00000.safetensors")
+    with pytest.raises(InputError, match=rf"step {step + 1}, on the puzzles .*\b{bad}\b"):
+        run(tmp_path / "run", broken, config, checkpoint_minutes=0.0)
+    kept = checkpoint(tmp_path / "run")
+    assert kept["global_step"] == step
+    assert all(value.isfinite().all() for value in kept["state_dict"].values())
+    assert not (tmp_path / "run" / "weights.safetensors").exists()
+
+
+def test_a_selector_is_trained_on_pieces(tmp_path, small_pool, small_config):
+    out = tmp_path / "run"
+    train(
+        out, "selector", config=small_config, data=small_pool, validation=small_pool, device="cpu"
+    )
+    load_module(KeypointSelector(), load_weights(out, "selector"))
+    with (out / "metrics.csv").open(newline="") as file:
+        last = list(csv.DictReader(file))[-1]
+    assert 0.5 < float(last["val_kept_perimeter"]) <= 1.0
+
+
+def test_a_texture_encoder_is_trained_on_patches(tmp_path, small_pool, small_config):
+    cut, keeping = keep_patches(FeatureConfig())
+    source = made_puzzles(count=2, seed=2, pieces=(3, 3), size_px=256)
+    prepare(tmp_path / "pool", source, patches=cut, encoder=keeping, workers=1)
+    config = replace(small_config, texture=replace(small_config.texture, width=4, input_px=16))
+    training = replace(config.training, batch=1, steps=2, validate_every=2)
+    config = replace(config, training=training)
+    pool = tmp_path / "pool"
+    train(tmp_path / "run", "texture", config=config, data=pool, validation=pool, device="cpu")
+    encoder, weights = load_texture_encoder(tmp_path / "run")
+    assert (encoder.dim, encoder.input_px) == (32, 16)
+    assert weights.kind == "texture"
+    with pytest.raises(InputError, match="holds no patches"):
+        train(tmp_path / "other", "texture", config=config, data=small_pool, device="cpu")
+
+
+def test_fine_tuning_starts_from_the_weights_given(tmp_path, small_pool, small_config):
+    run(tmp_path / "first", small_pool, small_config)
+    still = replace(small_config.training, learning_rate=0.0, steps=1, ema=0.0)
+    config = replace(small_config, training=still)
+    first, second = tmp_path / "first", tmp_path / "second"
+    train(second, "finetune", config=config, data=small_pool, init=first, device="cpu")
+    assert same(*(load_file(folder / "weights.safetensors") for folder in (first, second)))
+    with pytest.raises(InputError, match="width 16 instead of 32"):
+        changes = ["model.denoiser.width=32"]
+        run(tmp_path / "third", small_pool, config, init=first, changes=changes)
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"stage": "finetune"}, "--init"),
+        ({"stage": "everything"}, "no stage"),
+        ({"changes": ["model.denoiser.widht=3"]}, "nearest is model.denoiser.width"),
+        ({"changes": ["training.batch=0"]}, "training.batch"),
+        ({"changes": ["training.batch"]}, "key=value"),
+        ({"config": "tinny"}, "tiny"),
+        ({"resume": True}, "no training run"),
+        ({"changes": ["model.features.local=true"]}, "no texture"),
+        ({"data": "nowhere"}, "nowhere"),
+        ({"init": "nothing"}, "no weights called"),
+    ],
+)
+def test_mistakes_are_told_and_leave_no_run(tmp_path, small_pool, small_config, wish, message):
+    wish = {"stage": "pretrain", "config": small_config, "data": small_pool, **wish}
+    with pytest.raises(InputError, match=message):
+        train(tmp_path / "run", device="cpu", **wish)
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_folder_in_use_is_not_overwritten(tmp_path, small_pool, small_config):
+    run(tmp_path / "run", small_pool, small_config, steps=1)
+    with pytest.raises(InputError, match="not empty"):
+        run(tmp_path / "run", small_pool, small_config, steps=1)
+    with pytest.raises(InputError, match=r"denoiser\.width"):
+        train(tmp_path / "run", resume=True, device="cpu", changes=["model.denoiser.width=32"])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_an_input_error(tmp_path, small_pool, small_config):
+    with pytest.raises(InputError, match="no CUDA GPU"):
+        train(tmp_path / "run", "pretrain", config=small_config, data=small_pool, device="cuda")
+
+
+def test_named_configurations_are_found():
+    assert load_config(named_config("tiny")).model.denoiser.width == 32

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reassembly.training.sampler import Batches, Steps
+
+sizes = st.lists(st.integers(2, 6), min_size=1, max_size=60)
+
+
+@given(sizes, st.integers(1, 9), st.integers(0, 3), st.integers(0, 5))
+def test_every_puzzle_comes_once_an_epoch(sizes, batch, seed, epoch):
+    batches = Batches(sizes, batch, seed)
+    drawn = batches.epoch(epoch)
+    assert len(drawn) == batches.per_epoch
+    assert sorted(np.concatenate(drawn).tolist()) == list(range(len(sizes)))
+    assert all(1 <= len(numbers) <= batch for numbers in drawn)
+
+
+@given(sizes, st.integers(1, 9))
+def test_puzzles_of_one_size_go_together(sizes, batch):
+    """Only leftovers are mixed, and they are no more than they must be."""
+    drawn = Batches(sizes, batch, 0).epoch(0)
+    mixed = [numbers for numbers in drawn if len({sizes[n] for n in numbers}) > 1]
+    left = sum(sizes.count(size) % batch for size in set(sizes))
+    assert sum(map(len, mixed)) <= left
+    assert sum(len(numbers) < batch for numbers in drawn) <= 1
+
+
+@given(sizes, st.integers(1, 4), st.integers(1, 3))
+def test_ranks_share_out_the_batches_of_one(sizes, batch, ranks):
+    alone = Batches(sizes, batch, 7)
+    shares = [Batches(sizes, batch, 7, rank, ranks) for rank in range(ranks)]
+    for step in range(5):
+        together = [share.at(step).tolist() for share in shares]
+        assert together == [alone.at(step * ranks + rank).tolist() for rank in range(ranks)]
+
+
+def test_a_run_can_start_at_any_step():
+    batches = Batches([3] * 10 + [4] * 7, 4, seed=1)
+    whole = [
+        numbers.tolist() for (_, numbers), _ in zip(Steps(batches, 0), range(20), strict=False)
+    ]
+    late = Steps(Batches([3] * 10 + [4] * 7, 4, seed=1), 13)
+    for (step, numbers), expected in zip(late, range(13, 20), strict=False):
+        assert step == expected
+        assert numbers.tolist() == whole[expected]
+
+
+def test_epochs_and_seeds_differ():
+    batches = Batches([3] * 40, 4, seed=1)
+    orders = {
+        tuple(np.concatenate(Batches([3] * 40, 4, seed).epoch(epoch)))
+        for seed in (0, 1)
+        for epoch in (0, 1)
+    }
+    assert len(orders) == 4
+    assert batches.per_epoch == 10
+
+
+@pytest.mark.parametrize(("sizes", "batch", "rank"), [([], 2, 0), ([2], 0, 0), ([2], 1, 1)])
+def test_impossible_wishes_are_refused(sizes, batch, rank):
+    with pytest.raises(ValueError):
+        Batches(sizes, batch, 0, rank)
