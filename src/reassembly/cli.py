@@ -421,7 +421,10 @@ def prepare(
     out: Annotated[Path, typer.Option("--out", help="Folder of the pool.", show_default=False)],
     data: Annotated[
         Path | None,
-        typer.Option(help="Puzzles with true poses, instead of made ones.", show_default=False),
+        typer.Option(
+            help="Puzzles with true poses, or a pool with patches, instead of made puzzles.",
+            show_default=False,
+        ),
     ] = None,
     split: Annotated[
         str | None, typer.Option(help="Of DATA, only this split.", show_default=False)
@@ -480,6 +483,13 @@ def prepare(
     from reassembly.training.prepare import made_puzzles, stored_puzzles
     from reassembly.training.prepare import prepare as run
 
+    if data is not None and any(data.glob("shard-*.safetensors")):
+        from reassembly.training.textures import encode_pool
+
+        with _counting_bar("encoding") as progress:
+            written = encode_pool(data, out, encoder, device.value, progress=progress)
+        _say(f"{_count(written, 'shard')} written to {out}.")
+        return
     if data is not None:
         source: Any = stored_puzzles(data, split=split, ids=read_ids(ids) if ids else None)
     else:

@@ -19,7 +19,7 @@ from reassembly.training.prepare import (
     prepare_puzzle,
     stored_puzzles,
 )
-from reassembly.training.textures import keep_patches, texture_columns
+from reassembly.training.textures import encode_pool, keep_patches, texture_columns
 from reassembly.weights import load_texture_encoder, save_weights
 from tests.puzzles import drawn_puzzle
 
@@ -161,3 +161,23 @@ def test_kept_patches_are_stored_as_they_were_cut(tmp_path):
     patches = prepare_puzzle(made.puzzle, made.labels, PatchSettings()).patches
     stored = Pool.load(tmp_path / "pool", keep=["area", "patches"])
     assert np.array_equal(stored.tensors["patches"].numpy(), patches)
+
+
+def test_kept_patches_encoded_later_give_the_same_pool(tmp_path):
+    weights = tmp_path / "texture.safetensors"
+    save_weights(weights, ResNet18(2), "texture", {"width": 2, "input_px": 64})
+    cut, keeping = keep_patches(FeatureConfig())
+    prepare(tmp_path / "kept", small(1), patches=cut, encoder=keeping, workers=1)
+    cut, encoder = texture_columns(str(weights), FeatureConfig())
+    prepare(tmp_path / "direct", small(1), patches=cut, encoder=encoder, workers=1)
+    assert encode_pool(tmp_path / "kept", tmp_path / "later", str(weights)) == 1
+    assert encode_pool(tmp_path / "kept", tmp_path / "later", str(weights)) == 0
+    later, direct = Pool.load(tmp_path / "later").tensors, Pool.load(tmp_path / "direct").tensors
+    assert later.keys() == direct.keys()
+    for name in later:
+        assert torch.allclose(later[name].float(), direct[name].float(), rtol=0.01, atol=1e-3), name
+    save_weights(weights, ResNet18(2), "texture", {"width": 2, "input_px": 64})
+    with pytest.raises(InputError, match="another encoder"):
+        encode_pool(tmp_path / "kept", tmp_path / "later", str(weights))
+    with pytest.raises(InputError, match="no patches"):
+        encode_pool(tmp_path / "direct", tmp_path / "other", str(weights))

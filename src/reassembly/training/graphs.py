@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,9 +49,10 @@ class GraphedLosses:
             if batch.pieces not in self._recorded:
                 self._names = tuple(step.losses(*tensors))
                 sample = tuple(value.clone() for value in tensors)
-                self._recorded[batch.pieces] = torch.cuda.make_graphed_callables(
+                recorded: Any = torch.cuda.make_graphed_callables(
                     step, sample, allow_unused_input=True, pool=self._pool
                 )
+                self._recorded[batch.pieces] = recorded
             values = self._recorded[batch.pieces](*tensors)
         return dict(zip(self._names, values, strict=True))
 

@@ -38,6 +38,7 @@ __all__ = [
     "Encoder",
     "PatchSettings",
     "Prepared",
+    "begin_pool",
     "made_puzzles",
     "prepare",
     "prepare_puzzle",
@@ -279,7 +280,7 @@ def prepare(
         if patches is None or encoder is None
         else {**asdict(patches), **encoder.about},
     }
-    _begin(folder, about)
+    begin_pool(folder, about)
     shards = [
         range(first, min(first + SHARD_PUZZLES, source.count))
         for first in range(0, source.count, SHARD_PUZZLES)
@@ -328,7 +329,7 @@ def _warn_of_missing(asked: int, there: int, folder: Path) -> None:
         )
 
 
-def _begin(folder: Path, about: Mapping[str, Any]) -> None:
+def begin_pool(folder: Path, about: Mapping[str, Any]) -> None:
     """Makes the folder ready, or says why these puzzles cannot go there."""
     file = folder / "pool.json"
     about = json.loads(json.dumps(about))

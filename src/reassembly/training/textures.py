@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +15,16 @@ from safetensors.torch import load_file, save
 from reassembly.config import FeatureConfig
 from reassembly.errors import InputError
 from reassembly.io.files import atomic_write
+from reassembly.texture.encoder import TextureEncoder
 from reassembly.training.pool import SHARD
-from reassembly.training.prepare import Encoder, PatchSettings, Prepared, PrepareProgress
-from reassembly.weights import load_texture_encoder
+from reassembly.training.prepare import (
+    Encoder,
+    PatchSettings,
+    Prepared,
+    PrepareProgress,
+    begin_pool,
+)
+from reassembly.weights import Weights, load_texture_encoder
 
 __all__ = ["encode_pool", "keep_patches", "texture_columns"]
 
@@ -40,10 +49,7 @@ def texture_columns(
         weights: of the encoder, by name or path.
         batch: patches that go through the encoder at once.
     """
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("there is no CUDA GPU here", "Use --device cpu")
-    encoder, loaded = load_texture_encoder(weights)
-    encoder = encoder.to(device)
+    encoder, loaded = _encoder(weights, device)
 
     def encoded(pictures: NDArray[np.uint8]) -> NDArray[np.float16]:
         return encoder.encode(pictures, batch).half().cpu().numpy()
@@ -78,13 +84,12 @@ def encode_pool(
 
     Shards that are there already stay. Returns how many shards were written.
     """
-    encoder, _ = load_texture_encoder(weights)
-    encoder = encoder.to(device)
+    encoder, loaded = _encoder(weights, device)
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
     paths = sorted(Path(source).glob(SHARD))
     if not paths:
         raise InputError("holds no prepared puzzles", "Prepare some first", source)
+    begin_pool(folder, {"source": _about(Path(source)), "encoder": loaded.sha256})
     written = 0
     for number, path in enumerate(paths):
         if not (folder / path.name).is_file():
@@ -93,10 +98,25 @@ def encode_pool(
                 raise InputError("holds no patches", "Prepare it with --keep-patches", path)
             patches, wholes = shard.pop("patches"), shard.pop("wholes")
             local = encoder.encode(patches.flatten(0, 1), batch).half().cpu()
-            shard["local"] = local.unflatten(0, patches.shape[:2])
+            shard["local"] = local.view(*patches.shape[:2], -1)
             shard["whole"] = encoder.encode(wholes, batch).half().cpu()
             atomic_write(folder / path.name, save(shard))
             written += 1
         if progress is not None:
             progress(number + 1, len(paths), "shards")
     return written
+
+
+def _encoder(weights: str, device: str) -> tuple[TextureEncoder, Weights]:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("there is no CUDA GPU here", "Use --device cpu")
+    encoder, loaded = load_texture_encoder(weights)
+    return encoder.to(device), loaded
+
+
+def _about(pool: Path) -> Any:
+    """What a pool was made of; its name where it does not say."""
+    try:
+        return json.loads((pool / "pool.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return pool.name
