@@ -6,8 +6,9 @@ A package adds one by an entry point in the group `reassembly.solvers` that poin
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
@@ -32,11 +33,35 @@ class SolverInfo:
     """Where it can compute: `cpu`, `cuda`."""
     trivial: bool = False
     """Shows what a score is worth: in every table, for no other use."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What it is told unless asked otherwise."""
+    weights: tuple[str, ...] = ()
+    """Names of the trained weights that it uses unless asked otherwise."""
 
     def create(self, **settings: Any) -> Solver:
+        """The solver with these settings.
+
+        Raises:
+            InputError: for a setting that it does not have, naming those it has.
+        """
         module, attribute = self.target.split(":")
         factory: Callable[..., Solver] = getattr(import_module(module), attribute)
-        return factory(**settings)
+        taken = inspect.signature(factory).parameters
+        anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
+        unknown = [] if anything else sorted(set(settings) - set(taken))
+        if unknown:
+            raise InputError(
+                f"solver {self.name} has no setting {unknown[0]!r}",
+                f"It takes {', '.join(taken)}" if taken else "It takes none",
+            )
+        return factory(**{**self.settings, **settings})
+
+    def missing_weights(self) -> tuple[str, ...]:
+        """Those of its weights that are not here."""
+        from reassembly.weights import list_weights
+
+        present = {file.name for file in list_weights() if file.present}
+        return tuple(name for name in self.weights if name not in present)
 
 
 BUILT_IN = (
@@ -52,6 +77,23 @@ BUILT_IN = (
         "our reimplementation, unverified, after the genetic baseline of RePAIR "
         "(Tsesmelis et al., 2024)",
         "reassembly.solvers.genetic:Genetic",
+    ),
+    SolverInfo(
+        "reassemblenet",
+        "learned keypoints and texture; poses by diffusion; one sample",
+        "our reimplementation of ReassembleNet (Islam et al., 2025)",
+        "reassembly.solvers.reassemblenet:Reassemblenet",
+        devices=("cpu", "cuda"),
+        weights=("reassemblenet", "texture"),
+    ),
+    SolverInfo(
+        "reassemblenet-8",
+        "the best of eight samples of reassemblenet, with confidence",
+        "beyond the paper",
+        "reassembly.solvers.reassemblenet:Reassemblenet",
+        devices=("cpu", "cuda"),
+        settings={"samples": 8},
+        weights=("reassemblenet", "texture"),
     ),
     SolverInfo(
         "stack",
