@@ -86,20 +86,19 @@ class Batch:
         return total.index_add_(0, self.puzzle_of_piece, self.area).sqrt()
 
     @cached_property
-    def anchor(self) -> Tensor:
-        """(P,) bool: the largest piece of each puzzle."""
+    def anchor_piece(self) -> Tensor:
+        """(B,) long: the largest piece of each puzzle."""
         if len(set(self.pieces)) == 1:
-            table = self.area.view(len(self.pieces), -1)
-            best = table.argmax(1, keepdim=True)
-            return (torch.arange(table.shape[1], device=table.device) == best).flatten()
-        largest, start = [], 0
-        area = self.area.detach().cpu()
-        for count in self.pieces:
-            largest.append(start + int(area[start : start + count].argmax()))
-            start += count
-        mask = torch.zeros(start, dtype=torch.bool)
-        mask[largest] = True
-        return mask.to(self.area.device)
+            return self.area.view(len(self.pieces), -1).argmax(1) + self.first_piece
+        parts = self.area.detach().cpu().split(self.pieces)
+        largest = torch.tensor([int(part.argmax()) for part in parts])
+        return largest.to(self.area.device) + self.first_piece
+
+    @cached_property
+    def anchor(self) -> Tensor:
+        """(P,) bool: whether a piece is the largest of its puzzle."""
+        numbers = torch.arange(len(self.area), device=self.area.device)
+        return numbers == self.anchor_piece[self.puzzle_of_piece]
 
 
 def turn(points: Tensor, rotation: Tensor) -> Tensor:

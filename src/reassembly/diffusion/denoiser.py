@@ -187,7 +187,7 @@ class Mating(nn.Module):
                 for side, code in zip(sides.chunk(2, -1), tokens.codes, strict=True)
             )
             now = _placed(tokens, estimate)
-            trust = torch.where(tokens.fixed[piece], 1.0, weight[:, :1].float().sigmoid()[:, 0])
+            trust = weight[:, 0].float().sigmoid().masked_fill(tokens.fixed[piece], 1.0)
             wanted: Tensor | None = None
             matches = []
             for group in layout.by_puzzle:

@@ -43,5 +43,5 @@ def true_vectors(batch: Batch) -> Tensor:
     """(P, 4): the true poses in the frame of each puzzle's anchor."""
     assert batch.pose is not None
     of_puzzle = batch.puzzle_of_piece
-    origin = batch.pose[batch.anchor][of_puzzle]
+    origin = batch.pose[batch.anchor_piece[of_puzzle]]
     return to_frame(batch.pose, origin, batch.scale_mm[of_puzzle]).to(batch.points.dtype)

@@ -219,7 +219,7 @@ class ReassembleNet(nn.Module):
     def denoise(self, tokens: Tokens, noisy: Tensor, t: Tensor) -> Denoised:
         """x0 as the network sees it at times t (P,), in steps of the noise process."""
         relative = (t + 1) / self.config.diffusion.train_steps
-        relative = torch.where(tokens.fixed, 0.0, relative)
+        relative = relative.masked_fill(tokens.fixed, 0.0)
         return self.denoiser(tokens, noisy, relative)  # type: ignore[no-any-return]
 
     def loss(
@@ -273,7 +273,7 @@ class ReassembleNet(nn.Module):
         piece, candidate = chosen.piece, chosen.candidate
         first = batch.first_piece[batch.puzzle_of_piece][piece]
         partner = batch.meets_piece[piece, candidate]
-        partner = torch.where(partner < 0, -1, partner + first)
+        partner = (partner + first).masked_fill(partner < 0, -1)
         where = batch.meets_point[piece, candidate]
         points = batch.points[piece, candidate]
         targets = []

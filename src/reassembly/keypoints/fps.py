@@ -78,7 +78,7 @@ def farthest_points_batch(points: torch.Tensor, count: int) -> torch.Tensor:
     for _ in range(count - 1):
         distance = (points - points[rows, k][:, None]).square().sum(dim=-1)
         nearest = torch.minimum(nearest, distance)
-        nearest[rows, k] = -1.0
+        nearest = nearest.scatter(1, k[:, None], -1.0)
         k = nearest.argmax(dim=1)
         taken.append(k)
     return torch.stack(taken, dim=1).sort(dim=1).values
