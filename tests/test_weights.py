@@ -50,6 +50,13 @@ def test_weights_come_back(tmp_path):
     assert torch.equal(other.weight, module.weight)
 
 
+def test_the_same_weights_give_the_same_bytes(tmp_path):
+    module = nn.Linear(3, 2)
+    for name in "abcdef":
+        save_weights(tmp_path / name, module, "selector", {"b": 1, "a": 2})
+    assert len({(tmp_path / name).read_bytes() for name in "abcdef"}) == 1
+
+
 def test_half_precision_is_stored_and_single_restored(tmp_path):
     module = linear(tmp_path / "a.safetensors")
     weights = load_weights(tmp_path / "a.safetensors", "selector")

@@ -69,6 +69,14 @@ class Device(StrEnum):
     cuda = "cuda"
 
 
+class Selector(StrEnum):
+    """How a learned solver selects keypoints."""
+
+    fps = "fps"
+    frozen = "frozen"
+    learnable = "learnable"
+
+
 class Protocol(StrEnum):
     """How an assembly is measured."""
 
@@ -144,6 +152,21 @@ def solve(
         Path | None,
         typer.Option(help="poses.csv of fragments that stay where they are.", show_default=False),
     ] = None,
+    selector: Annotated[
+        Selector | None,
+        typer.Option(help="How reassemblenet selects keypoints.", show_default="learnable"),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Denoising steps of reassemblenet.", show_default="20")
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(help="Answers reassemblenet draws, the best wins.", show_default="1"),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Weights: a name, file or training run.", show_default="those shipped"),
+    ] = None,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.cpu,
     mm_per_px: MmPerPx = None,
     strict: Strict = False,
@@ -153,16 +176,27 @@ def solve(
     import reassembly
     from reassembly.io.files import check_output_folder
     from reassembly.io.poses_csv import read_poses_csv
-    from reassembly.solvers.registry import check_device
+    from reassembly.solvers.registry import check_device, get_solver
 
     check_device(solver, device.value)
+    wanted = {
+        "selector": None if selector is None else selector.value,
+        "steps": steps,
+        "samples": samples,
+        "weights": weights,
+        "device": None if device is Device.cpu else device.value,
+    }
+    settings = {name: value for name, value in wanted.items() if value is not None}
+    get_solver(solver, **settings)  # What is wrong with it is said before pictures are read.
     check_output_folder(out, force)
     puzzle = _load(path, mm_per_px, strict)
     poses = read_poses_csv(locked, puzzle) if locked else None
     if locked and not poses:
         warnings.warn(f"{locked}: it holds no pose, so nothing is locked", InputWarning)
     with _progress_bar(f"{solver}, {len(puzzle)} pieces") as progress:
-        assembly = reassembly.solve(puzzle, solver, seed=seed, locked=poses, progress=progress)
+        assembly = reassembly.solve(
+            puzzle, solver, seed=seed, locked=poses, progress=progress, **settings
+        )
     assembly.save(out, force=force)
     _say(_summary(assembly))
     _say(f"Written to {out}: look at {out / 'report.html'} first.")
@@ -219,12 +253,37 @@ def bench(
     split: Annotated[
         str | None, typer.Option(help="Only this split, such as test.", show_default=False)
     ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Tell a solver something: --setting reassemblenet.steps=50; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    device: Annotated[
+        Device, typer.Option(help="Where solvers compute that can choose.")
+    ] = Device.cpu,
 ) -> None:
     """Measure solvers on data sets, trivial rows beside them. Carries on after a kill."""
     from reassembly.bench import bench as run
+    from reassembly.solvers.registry import available_solvers, parse_settings
 
+    settings = parse_settings(setting or [])
+    if device is not Device.cpu:
+        known = available_solvers()
+        for name in solver or []:
+            if name in known and device.value in known[name].devices:
+                settings.setdefault(name, {}).setdefault("device", device.value)
     with _counting_bar("benchmark") as progress:
-        rows = run(data, solver or [], out, seeds=seeds, split=split, progress=progress)
+        rows = run(
+            data,
+            solver or [],
+            out,
+            seeds=seeds,
+            split=split,
+            settings=settings,
+            progress=progress,
+        )
     for name in dict.fromkeys(row["data"] for row in rows):
         _print_scores([row for row in rows if row["data"] == name], title=name)
     _say(f"Tables, rows a puzzle and every prediction: {out}")
@@ -306,9 +365,11 @@ def solvers() -> None:
 
     from reassembly.solvers.registry import available_solvers
 
-    table = Table("solver", "what it does", "after")
+    table = Table("solver", "what it does", "after", "weights")
     for info in available_solvers().values():
-        table.add_row(info.name, info.summary, info.citation)
+        missing = info.missing_weights()
+        weights = "missing" if missing else "present" if info.weights else "–"
+        table.add_row(info.name, info.summary, info.citation, weights)
     _print(table)
 
 
@@ -556,7 +617,8 @@ def train(
     devices: Annotated[int, typer.Option(help="GPUs, or processes, a machine.", min=1)] = 1,
     nodes: Annotated[int, typer.Option(help="Machines.", min=1)] = 1,
     minutes: Annotated[
-        float | None, typer.Option(help="Stop after so long.", show_default=False)
+        float | None,
+        typer.Option(help="End training after so long, to be resumed.", show_default=False),
     ] = None,
     steps: Annotated[
         int | None, typer.Option(help="Instead of training.steps.", show_default=False, min=1)

@@ -198,6 +198,38 @@ def test_a_selector_is_trained_on_pieces(tmp_path, small_pool, small_config):
     assert 0.5 < float(last["val_kept_perimeter"]) <= 1.0
 
 
+def test_a_selector_of_ones_own_is_used(tmp_path, small_pool, small_config):
+    first, second = tmp_path / "selector", tmp_path / "poses"
+    train(first, "selector", config=small_config, data=small_pool, device="cpu", steps=1)
+    frozen = ["model.keypoints.selector=frozen"]
+    run(second, small_pool, small_config, changes=frozen, init=first, steps=2)
+    trained = load_file(first / "weights.safetensors")
+    used = load_file(second / "weights.safetensors")
+    assert same(trained, {key: used[f"selector.{key}"] for key in trained})
+    with pytest.raises(InputError, match="selector is fps"):
+        run(tmp_path / "fps", small_pool, small_config, init=first)
+    with pytest.raises(InputError, match="kind selector, but reassemblenet"):
+        train(tmp_path / "fine", "finetune", config=small_config, data=small_pool, init=first)
+
+
+def test_puzzles_are_prepared_where_no_pool_is_given(tmp_path, small_config):
+    """And prepared again by none who resumes, nor by one who was cut short before the start."""
+    wanted = {"puzzles": 3, "validation": 2, "size_px": 256, "pieces": (3, 3)}
+    config = replace(small_config, data=replace(small_config.data, **wanted))
+    out = tmp_path / "run"
+
+    def kill(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(out, None, config, workers=1, preparing=kill)
+    run(out, None, config, workers=1, steps=1)
+    shards = {path: path.stat().st_mtime_ns for path in out.rglob("shard-*")}
+    assert len(shards) == 2
+    train(out, resume=True, steps=2, device="cpu")
+    assert shards == {path: path.stat().st_mtime_ns for path in out.rglob("shard-*")}
+
+
 def test_a_texture_encoder_is_trained_on_patches(tmp_path, small_pool, small_config):
     cut, keeping = keep_patches(FeatureConfig())
     source = made_puzzles(count=2, seed=2, pieces=(3, 3), size_px=256)

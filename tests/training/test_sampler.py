@@ -27,6 +27,16 @@ def test_puzzles_of_one_size_go_together(sizes, batch):
     assert sum(len(numbers) < batch for numbers in drawn) <= 1
 
 
+@given(sizes, st.integers(1, 9))
+def test_even_batches_are_full_and_of_one_size(sizes, batch):
+    batches = Batches(sizes, batch, 0, even=True)
+    drawn = batches.epoch(0)
+    assert len(drawn) == batches.per_epoch
+    assert all(len(numbers) == batch for numbers in drawn)
+    assert all(len({sizes[n] for n in numbers}) == 1 for numbers in drawn)
+    assert set(np.concatenate(drawn).tolist()) == set(range(len(sizes)))
+
+
 @given(sizes, st.integers(1, 4), st.integers(1, 3))
 def test_ranks_share_out_the_batches_of_one(sizes, batch, ranks):
     alone = Batches(sizes, batch, 7)

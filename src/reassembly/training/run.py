@@ -43,7 +43,7 @@ from reassembly.training.module import (
 )
 from reassembly.training.pool import Pool
 from reassembly.training.stages import STAGES
-from reassembly.weights import RUN_FILE, save_weights
+from reassembly.weights import RUN_FILE, load_weights, save_weights
 
 __all__ = ["Outcome", "named_config", "train"]
 
@@ -118,8 +118,10 @@ def train(
         init = None
     if stage not in STAGES:
         raise InputError(f"there is no stage {stage!r}", f"Choose from {', '.join(STAGES)}")
-    if stage == "finetune" and init is None and not resume:
-        raise InputError("fine-tuning starts from trained weights", "Name them with --init")
+    if stage == "finetune" and not resume:
+        if init is None:
+            raise InputError("fine-tuning starts from trained weights", "Name them with --init")
+        load_weights(init, "reassemblenet")
     accelerator = _accelerator(device)
     settings = _settings(config or "default", changes, steps)
     if resume:
@@ -133,7 +135,13 @@ def train(
         )
 
     folder.mkdir(parents=True, exist_ok=True)
-    pool, unseen = _pools(folder, stage, settings, data, validation, workers, preparing)
+    learn, judge = data, validation
+    if resume:  # What was prepared for the run is complete, or the run would not have begun.
+        learn, judge = (
+            folder / name if (folder / name).is_dir() else source
+            for name, source in (("pool", data), ("validation", validation))
+        )
+    pool, unseen = _pools(folder, stage, settings, learn, judge, workers, preparing)
     torch.manual_seed(settings.training.seed)
     built = STAGES[stage](settings, pool, unseen)
     if not resume:

@@ -106,11 +106,17 @@ class PoseStage:
         self.graphs: GraphedLosses | None = None
 
     def begin(self, init: str | None) -> None:
-        if init is not None:
-            weights = load_weights(init, "reassemblenet")
+        selector = self.network.selector
+        weights = None if init is None else load_weights(init, "reassemblenet", "selector")
+        if weights is not None and weights.kind == "reassemblenet":
             load_module(self.network, weights, {"model": asdict(self.config.model), **self.built})
-        elif self.network.selector is not None:
-            load_module(self.network.selector, load_weights("selector", "selector"))
+        elif selector is not None:
+            load_module(selector, weights or load_weights("selector", "selector"))
+        elif weights is not None:
+            raise InputError(
+                f"{init} holds a selector, but model.keypoints.selector is fps",
+                "Leave --init out, or choose frozen or learnable",
+            )
 
     @staticmethod
     def columns(config: Config) -> tuple[str, ...]:

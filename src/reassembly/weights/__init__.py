@@ -46,11 +46,11 @@ RUN_FILE = "weights.safetensors"
 """What a training run leaves in its folder."""
 PICKLES = {".pt", ".pth", ".ckpt", ".bin", ".pkl"}
 MAKERS = {
-    "selector": "reassembly train --stage selector",
-    "texture": "reassembly train --stage texture",
-    "reassemblenet": "reassembly train --stage pretrain",
+    "selector": "`reassembly train --stage selector` and give that run as --init",
+    "texture": "`reassembly train --stage texture` and name that run as the encoder",
+    "reassemblenet": "`reassembly train --stage pretrain`",
 }
-"""Which command trains weights of a kind."""
+"""How weights of a kind are trained."""
 
 DownloadProgress = Callable[[int, int, str], None]
 """(bytes done, bytes in all, what)"""
@@ -109,19 +109,19 @@ class WeightFile:
     present: bool
 
 
-def load_weights(name_or_path: str | PathLike[str], expect: str) -> Weights:
+def load_weights(name_or_path: str | PathLike[str], *expect: str) -> Weights:
     """Reads weights, and checks that they are what is wanted.
 
     Args:
         name_or_path: a name that `reassembly weights` lists; a safetensors file; the folder of a
             training run; or `hf:owner/name[@revision]`, which must have been downloaded before.
-        expect: the kind of weights.
+        expect: the kind of weights, or several that will do.
 
     Raises:
         InputError: where there are none, or they are damaged, or of another kind.
     """
     text = os.fspath(name_or_path)
-    path, checksum = _find(text, expect)
+    path, checksum = _find(text, expect[0])
     tensors, about = _read(path)
     digest = _sha256(path)
     if checksum is not None and digest != checksum:
@@ -134,10 +134,11 @@ def load_weights(name_or_path: str | PathLike[str], expect: str) -> Weights:
             path,
         )
     kind = about.get("kind") or ("texture" if "conv1.weight" in tensors else "unknown")
-    if kind != expect:
+    if kind not in expect:
+        wanted = " or ".join(expect)
         raise InputError(
-            f"these weights are of the kind {kind}, but {expect} is wanted",
-            f"Give weights of the kind {expect}; `reassembly weights` lists some",
+            f"these weights are of the kind {kind}, but {wanted} is wanted",
+            f"Give weights of the kind {wanted}; `reassembly weights` lists some",
             path,
         )
     try:
@@ -180,7 +181,7 @@ def save_weights(
         for name, value in tensors.items()
     }
     about = {"kind": kind, "config": json.dumps(config, sort_keys=True)}
-    atomic_write(path, save(stored, about))
+    atomic_write(path, _ordered(save(stored, about)))
 
 
 def load_module(
@@ -389,7 +390,7 @@ def _find(text: str, expect: str) -> tuple[Path, str | None]:
     of_kind = [f.name for f in list_weights() if f.kind == expect]
     maker = MAKERS.get(expect)
     advice = [f"Choose from {', '.join(of_kind)}"] if of_kind else []
-    advice += [f"train some with `{maker}`"] if maker else []
+    advice += [f"train some with {maker}"] if maker else []
     remedy = ", or ".join(advice) or "Give the path of a safetensors file"
     raise InputError(f"there are no weights called {text!r}", remedy[0].upper() + remedy[1:])
 
@@ -405,6 +406,15 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
         raise InputError(
             f"these weights cannot be read: {error}", "Give a whole .safetensors file", path
         ) from None
+
+
+def _ordered(content: bytes) -> bytes:
+    """A safetensors file with its header in order: the library writes metadata in any."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8 : 8 + length]), sort_keys=True, separators=(",", ":"))
+    text = header.encode("utf-8")
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + content[8 + length :]
 
 
 def _sha256(path: Path) -> str:
