@@ -15,9 +15,9 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,8 @@ class _Task:
     signature: str
     runs: tuple[tuple[str, int], ...]
     out: Path
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the solver is told; its name in `runs` then tells it, too."""
 
 
 def bench(
@@ -67,6 +69,7 @@ def bench(
     *,
     seeds: int = 1,
     split: str | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
     progress: BenchProgress | None = None,
 ) -> list[dict[str, Any]]:
     """Measures solvers on data sets, strict protocol, trivial rows added.
@@ -78,6 +81,7 @@ def bench(
             its rows of other solvers and data sets stay.
         seeds: how many seeds, from 0.
         split: only puzzles under a folder of this name (`train`, `test`).
+        settings: what a solver is told, by its name; its rows then bear them in their name.
 
     Returns:
         The rows of `results.json`.
@@ -91,6 +95,17 @@ def bench(
     trivial = [name for name, info in known.items() if info.trivial]
     own = list(dict.fromkeys(n for n in solvers if n not in trivial and n not in ORACLES))
     cheap = list(ORACLES) + trivial
+    told = {name: dict(given) for name, given in (settings or {}).items() if given}
+    for name in told:
+        if name not in own:
+            raise InputError(f"{name} is given settings, but not run", f"Add --solver {name}")
+    # Made here once, so that what is wrong with them is said before anything is run.
+    hashes = {
+        name: getattr(known[name].create(**told.get(name, {})), "weights_hash", None)
+        for name in own
+        if name in told or known[name].weights
+    }
+    row_names = {name: _row_name(name, told.get(name, {})) for name in own}
     out = _bench_folder(Path(out))
 
     sets = _data_sets(data, split)
@@ -98,12 +113,16 @@ def bench(
         _Task(
             source,
             label,
-            _signature(source),
+            _signature(source, weights),
             tuple((n, s) for n in names for s in range(seeds)),
             out,
+            given,
         )
         for label, sources in sets.items()
-        for names in [cheap, *([name] for name in own)]
+        for names, given, weights in [
+            (cheap, {}, None),
+            *(([row_names[n]], told.get(n, {}), hashes.get(n)) for n in own),
+        ]
         for source in sources
     ]
     pending = [p for task in tasks if (p := _unfinished(task)).runs]
@@ -121,7 +140,7 @@ def bench(
             for seed in range(seeds)
         ]
         for label, sources in sets.items()
-        for name in cheap + own
+        for name in [*cheap, *row_names.values()]
     }
     records = _earlier(out, records) | records
     rows = [_row(name, label, of) for (label, name), of in records.items()]
@@ -210,8 +229,8 @@ def _data_sets(
     return sets
 
 
-def _signature(source: PuzzleSource) -> str:
-    """Changes when the puzzle's files do, without reading its images."""
+def _signature(source: PuzzleSource, weights_hash: str | None) -> str:
+    """Changes when the puzzle's files or the weights do, without reading its images."""
     path = source.path
     parts = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     digest = hashlib.sha256(f"{source.kind} {source.id}".encode())
@@ -219,6 +238,8 @@ def _signature(source: PuzzleSource) -> str:
         digest.update(f"{part.name} {part.stat().st_size}".encode())
         if part.suffix in (".json", ".txt", ".csv"):
             digest.update(part.read_bytes())
+    if weights_hash is not None:
+        digest.update(weights_hash.encode())
     return digest.hexdigest()
 
 
@@ -228,8 +249,15 @@ def _slug(label: str) -> str:
     return f"{tail}-{hashlib.sha256(label.encode()).hexdigest()[:6]}"
 
 
+def _row_name(solver: str, settings: Mapping[str, Any]) -> str:
+    """`greedy`, or `greedy gap_mm=3 beam=8`."""
+    return " ".join([solver, *(f"{key}={value}" for key, value in settings.items())])
+
+
 def _record_path(out: Path, label: str, solver: str, seed: int, puzzle_id: str) -> Path:
-    return out / "records" / _slug(label) / solver / f"seed-{seed}" / f"{puzzle_id}.json"
+    plain = re.fullmatch(r"[A-Za-z0-9._-]+", solver)
+    folder = solver if plain else _slug(solver)
+    return out / "records" / _slug(label) / folder / f"seed-{seed}" / f"{puzzle_id}.json"
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -248,7 +276,7 @@ def _unfinished(task: _Task) -> _Task:
         return bool(record["signature"] == task.signature and record["version"] == __version__)
 
     left = tuple(run for run in task.runs if not holds(*run))
-    return _Task(task.source, task.data, task.signature, left, task.out)
+    return replace(task, runs=left)
 
 
 def _run_all(tasks: list[_Task]) -> Iterator[_Task]:
@@ -281,7 +309,8 @@ def _run_task(task: _Task) -> None:
             task.source.path,
         )
     for name, seed in task.runs:
-        solver = None if name in ORACLES else get_solver(name)
+        plain = name.partition(" ")[0]
+        solver = None if name in ORACLES else get_solver(plain, **task.settings)
         start, answer, error = time.perf_counter(), None, None
         try:
             if solver is None:
@@ -296,7 +325,9 @@ def _run_task(task: _Task) -> None:
             error = f"{type(problem).__name__}: {problem}"
         seconds = time.perf_counter() - start
         if answer is not None:
-            answer = replace(answer, provenance=Provenance(name, __version__, seed))
+            answer = replace(
+                answer, provenance=Provenance(plain, __version__, seed, dict(task.settings))
+            )
         _keep(
             task,
             puzzle,

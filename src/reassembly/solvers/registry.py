@@ -7,7 +7,7 @@ A package adds one by an entry point in the group `reassembly.solvers` that poin
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -16,7 +16,7 @@ from typing import Any
 from reassembly.errors import InputError
 from reassembly.solvers.base import Solver
 
-__all__ = ["SolverInfo", "available_solvers", "check_device", "get_solver"]
+__all__ = ["SolverInfo", "available_solvers", "check_device", "get_solver", "parse_settings"]
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,31 @@ def check_device(name: str, device: str) -> None:
             f"solver {name} does not run on {device}",
             f"Give --device {devices[0]}, or leave it out",
         )
+
+
+def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """`["greedy.beam=8"]` as `{"greedy": {"beam": 8}}`: by solver, as numbers where they are."""
+    settings: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        target, equals, value = text.partition("=")
+        solver, dot, key = target.partition(".")
+        if not (solver and dot and key and equals and value):
+            raise InputError(
+                f"{text!r} is no setting", "Write SOLVER.KEY=VALUE, as in greedy.beam=8"
+            )
+        settings.setdefault(_info(solver).name, {})[key] = _plain_value(value)
+    return settings
+
+
+def _plain_value(text: str) -> bool | int | float | str:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _info(name: str) -> SolverInfo:
