@@ -4,7 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from reassembly.cli import app
 from reassembly.config import FeatureConfig
 from reassembly.errors import InputError, InputWarning
 from reassembly.synthetic.dataset import generate
@@ -181,3 +183,13 @@ def test_kept_patches_encoded_later_give_the_same_pool(tmp_path):
         encode_pool(tmp_path / "kept", tmp_path / "later", str(weights))
     with pytest.raises(InputError, match="no patches"):
         encode_pool(tmp_path / "direct", tmp_path / "other", str(weights))
+
+
+def test_the_command_prepares_and_carries_on(tmp_path):
+    call = ["prepare", "--out", str(tmp_path / "pool"), "--encoder", "none", "--workers", "1"]
+    call += ["--count", "2", "--pieces", "3", "--size", "256", "--seed", "2"]
+    first = CliRunner().invoke(app, call)
+    assert first.exit_code == 0 and "2 puzzles, 6 pieces" in first.output, first.output
+    prepare(tmp_path / "same", small(2), workers=1)
+    assert contents(tmp_path / "pool") == contents(tmp_path / "same")
+    assert "2 puzzles were there already" in CliRunner().invoke(app, call).output
