@@ -63,7 +63,9 @@ def test_a_resumed_run_equals_one_that_was_never_interrupted(
     config = replace(small_config, training=replace(small_config.training, optimizer=optimizer))
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert run(whole, small_pool, config).stopped is None
+    handler = signal.getsignal(signal.SIGTERM)
     first = run(parts, small_pool, config, progress=stop_at(3))
+    assert signal.getsignal(signal.SIGTERM) == handler
     assert (first.steps, first.planned, first.stopped) == (3, 6, "interrupted")
     before = load_file(parts / "weights.safetensors")
     second = train(parts, resume=True, device="cpu")

@@ -30,6 +30,7 @@ __all__ = ["Averaging", "Checkpoints", "Curve", "Stopping", "Training"]
 LOG_EVERY = 20
 """Steps between two looks at the losses: each look waits for the GPU."""
 CHECKPOINT_MINUTES = 5.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 TrainProgress = Callable[[int, int, str], None]
 """(steps done, steps in all, loss and speed in words)"""
@@ -319,13 +320,12 @@ class Stopping(pl.Callback):
     def __init__(self, minutes: float | None) -> None:
         self.minutes, self.begun = minutes, time.monotonic()
         self.reason: str | None = None
-        self._before: dict[int, Any] = {}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         # After Lightning has set its own handlers, which would end the run in the middle.
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._asked)
+            for number in SIGNALS:
+                signal.signal(number, self._asked)
 
     def _asked(self, number: int, _: FrameType | None) -> None:
         self.reason = "interrupted"
@@ -340,10 +340,16 @@ class Stopping(pl.Callback):
             self.reason = self.reason or "interrupted"
             trainer.should_stop = True
 
-    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._before = {}
+    @contextmanager
+    def handlers_kept(self) -> Iterator[None]:
+        """Puts the handlers of signals back that this callback, or Lightning, replaces."""
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                for number, handler in before.items():
+                    signal.signal(number, handler)
 
 
 def _agreed(trainer: pl.Trainer, wish: bool) -> bool:

@@ -34,6 +34,7 @@ from reassembly.errors import InputError
 from reassembly.io.files import atomic_write, check_output_folder
 from reassembly.training.metrics import MetricsFile
 from reassembly.training.module import (
+    CHECKPOINT_MINUTES,
     Averaging,
     Checkpoints,
     Curve,
@@ -82,7 +83,7 @@ def train(
     minutes: float | None = None,
     steps: int | None = None,
     workers: int | None = None,
-    checkpoint_minutes: float = 5.0,
+    checkpoint_minutes: float = CHECKPOINT_MINUTES,
     progress: TrainProgress | None = None,
     preparing: Callable[[int, int, str], None] | None = None,
 ) -> Outcome:
@@ -189,7 +190,7 @@ def _fit(
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     if pl_options["accelerator"] == "gpu":
         torch.set_float32_matmul_precision("high")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), stopping.handlers_kept():
         warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
         trainer = pl.Trainer(
             **pl_options,
