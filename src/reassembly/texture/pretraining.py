@@ -106,9 +106,10 @@ def photometric(
         return 2 * torch.rand(shape, device=rgb.device, generator=generator) - 1
 
     kernel = rgb.new_tensor([[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]) / 16
-    spread = functional.conv2d(
-        torch.cat([rgb * cover, cover], dim=1), kernel.expand(4, 1, 3, 3), padding=1, groups=4
-    )
+    with torch.autocast(rgb.device.type, enabled=False):
+        spread = functional.conv2d(
+            torch.cat([rgb * cover, cover], dim=1), kernel.expand(4, 1, 3, 3), padding=1, groups=4
+        )
     blurred = spread[:, :3] / spread[:, 3:].clamp_min(1e-3)
     rgb = torch.lerp(rgb, blurred, drawn(1).clamp_min(0.0) * strength)
 
