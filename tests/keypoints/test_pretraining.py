@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from shapely.geometry import Polygon
 
+import reassembly as ra
 from reassembly.keypoints.fps import farthest_points_batch
 from reassembly.keypoints.pretraining import (
     Outlines,
@@ -34,9 +36,9 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def made_outlines(seed, puzzles):
+def made_outlines(seed, puzzles, presets=("paper", "realistic"), size_px=512):
     """Candidates of pieces cut from painted pictures."""
-    wishes = [recipe(preset, size_px=512) for preset in ("paper", "realistic")]
+    wishes = [recipe(preset, size_px=size_px) for preset in presets]
     return outlines_of(
         fragment
         for wanted in wishes
@@ -202,3 +204,67 @@ def test_the_same_seed_trains_the_same_selector(held_out):
 
     assert torch.equal(trained(1), trained(1))
     assert not torch.equal(trained(1), trained(2))
+
+
+def test_a_short_pretraining_beats_chance_and_farthest_points():
+    # Half a minute teaches which corners matter, enough for 40 keypoints; with 20, where every
+    # gap costs area, it takes the many minutes of the shipped selector.
+    training = made_outlines(seed=900, puzzles=25, presets=("realistic",), size_px=1024)
+    unseen = made_outlines(seed=901, puzzles=8, presets=("realistic",), size_px=1024)
+    torch.manual_seed(0)
+    selector = KeypointSelector(hidden=64)
+    pretrain(selector, training, steps=250, seed=0, k_range=(40, 40))
+    ours = mean_losses(unseen, chosen_by(selector, unseen, 40))
+    chance = mean_losses(unseen, random_choice(unseen, 40))
+    farthest = mean_losses(unseen, farthest_points_batch(unseen.points, 40))
+    assert ours[0] < chance[0]
+    assert ours[1] < chance[1]
+    assert sum(ours) < sum(farthest)
+
+
+@pytest.fixture(scope="module")
+def real():
+    """Candidates of every real fragment; the shipped selector was trained on none of them."""
+    if not REPAIR.is_dir():
+        pytest.skip("the real fragments of RePAIR are not beside the project")
+    return outlines_of(
+        fragment for source in ra.find_puzzles(REPAIR) for fragment in source.load().fragments
+    )
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    selector = KeypointSelector()
+    stored = load_file(ROOT / "src/reassembly/weights/selector.safetensors")
+    assert {value.dtype for value in stored.values()} == {torch.float16}
+    selector.load_state_dict({name: value.float() for name, value in stored.items()})
+    return selector.eval()
+
+
+def test_the_shipped_selector_keeps_the_shape_of_real_pieces(real, shipped):
+    chosen = chosen_by(shipped, real, 20)
+    area, perimeter = kept_area_and_perimeter(real.points, chosen)
+    assert area.mean() >= 0.98
+    assert perimeter.mean() >= 0.94
+    ours = mean_losses(real, chosen)
+    chance = mean_losses(real, random_choice(real, 20))
+    farthest = mean_losses(real, farthest_points_batch(real.points, 20))
+    assert ours[0] < chance[0]
+    assert ours[1] < chance[1]
+    assert sum(ours) < sum(farthest)
+
+
+@pytest.mark.parametrize("k", [10, 40])
+def test_the_shipped_selector_serves_other_numbers_of_keypoints(real, shipped, k):
+    ours = mean_losses(real, chosen_by(shipped, real, k))
+    chance = mean_losses(real, random_choice(real, k))
+    assert ours[0] < chance[0] / 2
+    assert ours[1] < chance[1] / 2
+
+
+def test_gates_of_the_shipped_selector_still_learn(real, shipped):
+    with torch.no_grad():
+        selection = shipped(real.inputs, 20)
+    gates = torch.tanh(selection.scores.gather(1, selection.indices))
+    slope = 1 - gates.square()
+    assert slope.median() > 0.1

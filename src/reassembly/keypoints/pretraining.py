@@ -36,7 +36,7 @@ __all__ = [
 BISECTIONS = 40
 K_RANGE = (10, 40)
 """How many keypoints a step of pre-training may ask for: one selector serves them all."""
-TEMPERATURES = (0.5, 0.05)
+TEMPERATURES = (0.4, 0.12)
 """At the first step, and from the middle of the training on."""
 STRETCH = 1.5
 """How much longer, at most, training makes a piece in one direction than across."""
