@@ -243,7 +243,7 @@ def test_cutout_then_solve(tmp_path, puzzle):
 def test_solvers_lists_them():
     done = run("solvers")
     assert done.returncode == 0
-    for name in ("greedy", "stack", "random", "ring"):
+    for name in ("greedy", "reassemblenet", "stack", "random", "ring"):
         assert name in done.stdout
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -30,10 +31,10 @@ from reassembly.keypoints.describe import centred_pose, describe, meetings
 from reassembly.pose import Pose, wrap_deg
 from reassembly.puzzle import Assembly, Fragment, Puzzle
 from reassembly.solvers import Cancelled
-from reassembly.solvers.reassemblenet import agreements, contact_and_overlap, poses_of
+from reassembly.solvers.reassemblenet import SHIPPED, agreements, contact_and_overlap, poses_of
 from reassembly.solvers.registry import available_solvers, parse_settings
 from reassembly.texture.resnet import ResNet18
-from reassembly.weights import save_weights
+from reassembly.weights import list_weights, save_weights
 from tests.puzzles import drawn_puzzle
 from tests.test_cli import run, write_cutouts, write_puzzle
 
@@ -43,6 +44,8 @@ STEPS = 400
 WEIGHTS = LossConfig(translation=3.0, rotation=3.0)
 NEAR_MM, NEAR_DEG = 6.0, 6.0
 """How exactly a network that learnt for half a minute knows the puzzle, which is 150 mm wide."""
+NOT_SHIPPED = [s for s, name in SHIPPED.items() if name not in {f.name for f in list_weights()}]
+"""Selectors."""
 LARGEST = max(PUZZLE.fragments, key=lambda fragment: fragment.area_mm2).id
 
 
@@ -334,11 +337,19 @@ def test_two_pieces_and_a_round_one(tmp_path, textured):
 # Progress
 
 
-def test_progress_rises_previews_are_whole_and_a_cancel_is_obeyed(textured):
+@pytest.mark.parametrize("samples", [1, 3])
+def test_progress_rises(textured, monkeypatch, samples):
+    """Also where memory allows for one sample at a time."""
+    monkeypatch.setattr("reassembly.solvers.reassemblenet.MATCHES_AT_ONCE", 1)
+    steps = []
+    ra.solve(PUZZLE, "reassemblenet", weights=textured, samples=samples, progress=steps.append)
+    fractions = [step.fraction for step in steps]
+    assert fractions == sorted(fractions) and fractions[0] >= 0.0 and 0.9 < fractions[-1] <= 1.0
+
+
+def test_previews_are_whole_and_a_cancel_is_obeyed(textured):
     steps = []
     ra.solve(PUZZLE, "reassemblenet", weights=textured, progress=steps.append)
-    fractions = [step.fraction for step in steps]
-    assert fractions == sorted(fractions) and fractions[0] >= 0.0 and fractions[-1] <= 1.0
     assert list(dict.fromkeys(step.stage for step in steps)) == ["outlines", "texture", "denoising"]
     previews = [step.preview for step in steps if step.preview is not None]
     assert len(previews) >= 5 and all(set(p.poses) == set(PUZZLE.ids) for p in previews)
@@ -381,8 +392,16 @@ def test_no_gpu(tmp_path):
         solved(untrained(tmp_path / "w.safetensors", config_of()), device="cuda")
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_a_gpu_gives_the_same_answer(learnt):
+    here, there = solved(learnt, seed=1), solved(learnt, seed=1, device="cuda")
+    for i in PUZZLE.ids:
+        points = np.array([[0.0, 0.0], [50.0, 0.0]])
+        assert np.allclose(here.poses[i].apply(points), there.poses[i].apply(points), atol=0.5)
+
+
 def test_missing_weights_say_how_to_get_them():
-    for selector in ("fps", "frozen"):
+    for selector in NOT_SHIPPED:
         with pytest.raises(InputError, match=f"reassembly train .*selector={selector}.*--weights"):
             ra.solve(PUZZLE, "reassemblenet", selector=selector)
 
@@ -420,23 +439,42 @@ def test_settings_are_read_by_solver():
 
 def test_solve_and_bench_from_the_command_line(tmp_path, learnt):
     folder = write_puzzle(tmp_path / "data" / "puzzle", PUZZLE)
+    weights = tmp_path / "weights.safetensors"
+    shutil.copy(learnt, weights)
     out = tmp_path / "out"
-    options = ["--solver", "reassemblenet", "--selector", "fps", "--steps", 10, "--weights", learnt]
+    options = [
+        "--solver",
+        "reassemblenet",
+        "--selector",
+        "fps",
+        "--steps",
+        10,
+        "--weights",
+        weights,
+    ]
     done = run("solve", folder, "--out", out, *options)
     assert done.returncode == 0, done.stderr
     document = json.loads((out / "assembly.json").read_text(encoding="utf-8"))
     assert document["provenance"]["settings"]["steps"] == 10
     assert (errors(Assembly.load(out, ra.load(folder))) < [NEAR_MM, NEAR_DEG]).all()
 
-    settings = [f"reassemblenet.{s}" for s in ("selector=fps", "steps=10", f"weights={learnt}")]
+    settings = [f"reassemblenet.{s}" for s in ("selector=fps", "steps=10", f"weights={weights}")]
     told = [part for setting in settings for part in ("--setting", setting)]
     table = tmp_path / "bench"
-    done = run("bench", "--data", folder, "--out", table, "--solver", "reassemblenet", *told)
-    assert done.returncode == 0, done.stderr
-    rows = json.loads((table / "results.json").read_text(encoding="utf-8"))["rows"]
-    (row,) = (row for row in rows if row["solver"].startswith("reassemblenet"))
-    assert "selector=fps steps=10" in row["solver"]
-    assert row["correct"] == 1.0 and row["weights_hash"] and row["parameters"] > 1000
+
+    def row():
+        done = run("bench", "--data", folder, "--out", table, "--solver", "reassemblenet", *told)
+        assert done.returncode == 0, done.stderr
+        rows = json.loads((table / "results.json").read_text(encoding="utf-8"))["rows"]
+        (own,) = (row for row in rows if row["solver"].startswith("reassemblenet"))
+        return own
+
+    first = row()
+    assert "selector=fps steps=10" in first["solver"]
+    assert first["correct"] == 1.0 and first["weights_hash"] and first["parameters"] > 1000
+    untrained(weights, config_of())
+    second = row()
+    assert second["weights_hash"] != first["weights_hash"] and second["correct"] < 1.0
 
 
 def test_commands_refuse_before_they_read(tmp_path):
@@ -444,7 +482,10 @@ def test_commands_refuse_before_they_read(tmp_path):
     out = tmp_path / "out"
     for options, said in (
         (["--solver", "greedy", "--steps", 5], "gap_mm"),
-        (["--solver", "reassemblenet", "--selector", "fps"], "reassembly train"),
+        *(
+            (["--solver", "reassemblenet", "--selector", selector], "reassembly train")
+            for selector in NOT_SHIPPED[:1]
+        ),
         (["--solver", "reassemblenet", "--weights", tmp_path / "no.safetensors"], "no.safetensors"),
     ):
         done = run("solve", folder, "--out", out, *options)

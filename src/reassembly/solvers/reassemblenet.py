@@ -236,6 +236,7 @@ class _Run:
         at_once = max(1, MATCHES_AT_ONCE // tokens.layout.count**2)
         every = max(1, solver.steps // PREVIEWS)
         found: list[Floats] = []
+        report(self.progress, TEXTURE_END, "denoising")
         while len(found) < solver.samples:
             count = min(at_once, solver.samples - len(found))
             before = len(found)
@@ -249,7 +250,6 @@ class _Run:
                 preview = self._assembled(_numbers(clean[:pieces])) if shown else None
                 report(self.progress, fraction, "denoising", preview)
 
-            report(self.progress, TEXTURE_END, "denoising")
             clean = solver.model.sample(
                 _repeated(tokens, pieces, count),
                 given.repeat(count, 1),
