@@ -154,7 +154,7 @@ def solve(
     ] = None,
     selector: Annotated[
         Selector | None,
-        typer.Option(help="How reassemblenet selects keypoints.", show_default="learnable"),
+        typer.Option(help="How reassemblenet selects keypoints.", show_default="fps"),
     ] = None,
     steps: Annotated[
         int | None, typer.Option(help="Denoising steps of reassemblenet.", show_default="20")

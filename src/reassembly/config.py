@@ -1,7 +1,7 @@
 """Every setting of the learned systems, typed, in one place; read from complete YAML files.
 
-`configs/paper.yaml` is the paper's system, `configs/default.yaml` ours, `configs/tiny.yaml` one that
-trains in seconds. A file may leave keys out: the defaults below fill them.
+`configs/paper.yaml` is the paper's system, `configs/default.yaml` ours, `configs/tiny.yaml` one
+that trains in seconds. A file may leave keys out: the defaults below fill them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FeatureConfig:
     windows: bool = True
     """Beyond the paper: the outline around it, seen in its tangent frame."""
     patch_frame: Literal["input", "tangent"] = "tangent"
-    """`input` is the paper's; patches in the tangent frame do not depend on the piece's rotation."""
+    """`input` is the paper's; in the tangent frame, patches do not depend on how a piece lies."""
     patch_px: int = 32
     patch_mm_per_px: float = 0.2714
     encoder: str = "texture"
@@ -99,6 +99,9 @@ class LossConfig:
     """Beyond the paper: which keypoints meet across a break. 0 without."""
     layers: float = 0.5
     """Beyond the paper: the pose that each mating layer arrives at."""
+    shape: float = 100.0
+    """Beyond the paper: the area and perimeter that a selector in training keeps. Without it, the
+    loss `match` rewards keypoints that meet nothing. No other selector is concerned."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,7 @@ def config_from_dict(kind: type[T], content: Any, path: Path | None = None, pref
             raise InputError(f"unknown key {prefix}{key}", f"The nearest is {prefix}{near}", path)
         if is_dataclass(hints[key]):
             values[key] = config_from_dict(
-                hints[key],  # type: ignore[arg-type]
+                hints[key],
                 value,
                 path,
                 f"{prefix}{key}.",

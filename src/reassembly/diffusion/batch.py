@@ -49,7 +49,7 @@ class Batch:
             for entry in fields(self)
             if isinstance(value := getattr(self, entry.name), Tensor)
         }
-        return replace(self, **moved)
+        return replace(self, **moved)  # type: ignore[arg-type]
 
     def turned(self, angle: Tensor) -> Batch:
         """The same puzzles with each piece turned in its own frame by (P,) radians.
@@ -90,7 +90,7 @@ class Batch:
         """(B,) long: the largest piece of each puzzle."""
         if len(set(self.pieces)) == 1:
             return self.area.view(len(self.pieces), -1).argmax(1) + self.first_piece
-        parts = self.area.detach().cpu().split(self.pieces)
+        parts = torch.split(self.area.detach().cpu(), list(self.pieces))
         largest = torch.tensor([int(part.argmax()) for part in parts])
         return largest.to(self.area.device) + self.first_piece
 

@@ -135,7 +135,7 @@ class Layer(nn.Module):
         result: Tensor | None = None
         for group in groups:
             q, k, v = (
-                group.take(part).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                group.take(part).view(*group.shape, self.heads, -1).transpose(1, 2)
                 for part in qkv.chunk(3, -1)
             )
             dropout = self.dropout if self.training else 0.0
@@ -161,13 +161,13 @@ class Mating(nn.Module):
         self.nothing = nn.Linear(width, 1)
         self.weight = nn.Linear(width, 2)
         self.hold = nn.Linear(width, 2)
-        self.nearness = nn.Sequential(nn.Linear(width, 32), nn.SiLU(), nn.Linear(32, 1))
+        self.nearness = nn.Sequential(nn.Linear(width, 32), nn.SiLU(), (pull := nn.Linear(32, 1)))
         self.likeness = nn.Parameter(torch.tensor(0.75))
         self.spread = nn.Parameter(torch.tensor(math.log(0.05)))
         self.lever = nn.Parameter(torch.tensor(math.log(0.05)))
         self.say = nn.Sequential(nn.Linear(12, width), nn.SiLU(), nn.Linear(width, width))
         nn.init.constant_(self.nothing.bias, 8.0)
-        nn.init.constant_(self.nearness[-1].bias, -3.0)
+        nn.init.constant_(pull.bias, -3.0)
 
     def forward(
         self, h: Tensor, tokens: Tokens, estimate: Tensor, t: Tensor

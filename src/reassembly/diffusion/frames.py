@@ -21,7 +21,8 @@ def place(points: Tensor, vectors: Tensor) -> Tensor:
 
 def unit(rotation: Tensor) -> Tensor:
     """(..., 2) scaled to length one."""
-    return rotation / rotation.norm(dim=-1, keepdim=True).clamp_min(1e-6)
+    length: Tensor = rotation.norm(dim=-1, keepdim=True)
+    return rotation / length.clamp_min(1e-6)
 
 
 def to_frame(pose: Tensor, origin: Tensor, scale: Tensor) -> Tensor:

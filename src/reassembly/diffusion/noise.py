@@ -37,5 +37,5 @@ def add_noise(scheduler: DDIMScheduler, clean: Tensor, noise: Tensor, t: Tensor)
     Args:
         clean: (N, 4) pose vectors; noise: (N, 4), standard normal; t: (N,) long.
     """
-    noisy: Tensor = scheduler.add_noise(clean, noise, t)  # type: ignore[arg-type]
+    noisy: Tensor = scheduler.add_noise(clean, noise, t)
     return noisy.to(torch.float32)

@@ -19,6 +19,7 @@ from reassembly.diffusion.denoiser import Denoised, Denoiser, Tokens
 from reassembly.diffusion.frames import true_vectors, unit
 from reassembly.diffusion.noise import add_noise, make_scheduler, timesteps
 from reassembly.keypoints.fps import farthest_points_batch
+from reassembly.keypoints.pretraining import TEMPERATURES, scores_loss
 from reassembly.keypoints.selector import KeypointSelector, complexity_counts, selector_inputs
 
 __all__ = ["Chosen", "ReassembleNet"]
@@ -45,6 +46,8 @@ class Chosen:
     """(T,) long: which of the piece's N candidates."""
     gated: Tensor | None
     """(T, C): the selector's features times its gates; None for farthest point sampling."""
+    scores: Tensor | None
+    """(P, N): the selector's scores of all candidates."""
     layout: Layout
 
 
@@ -111,7 +114,7 @@ class ReassembleNet(nn.Module):
                 if self.config.keypoints.adaptive
                 else list(farthest_points_batch(batch.points, k))
             )
-            return Chosen(layout.piece_of_token, chosen, None, layout)
+            return Chosen(layout.piece_of_token, chosen, None, None, layout)
         inputs = selector_inputs(batch.points, batch.curvature, batch.edge_angle)
         selection = self.selector(inputs, max(counts))
         if not self.config.keypoints.adaptive:
@@ -121,7 +124,7 @@ class ReassembleNet(nn.Module):
             rank = scores.argsort(1, descending=True, stable=True).argsort(1)
             kept = rank < layout.tokens_of_piece[:, None]
             chosen, gated = selection.indices[kept], selection.features[kept]
-        return Chosen(layout.piece_of_token, chosen, gated, layout)
+        return Chosen(layout.piece_of_token, chosen, gated, selection.scores, layout)
 
     # Section 3.1: what is known of a keypoint
 
@@ -251,20 +254,19 @@ class ReassembleNet(nn.Module):
         total = weights.translation * losses["translation"] + weights.rotation * losses["rotation"]
         if denoised.matches and weights.match > 0:
             targets = self._meetings(batch, chosen, tokens)
-            by_layer = [
-                sum(
-                    -(target * log_p.clamp_min(-30.0)).sum()
-                    for target, log_p in zip(targets, layer, strict=True)
-                )
-                / chosen.layout.count
-                for layer in denoised.matches
-            ]
+            by_layer = [_surprise(targets, layer) for layer in denoised.matches]
             losses["match"] = by_layer[-1]
-            total = total + weights.match * sum(by_layer) / len(by_layer)
+            total = total + weights.match * torch.stack(by_layer).mean()
         if denoised.estimates and weights.layers > 0:
             offs = [_bounded(estimate, clean, free) for estimate in denoised.estimates]
             losses["layers"] = offs[-1]
-            total = total + weights.layers * sum(offs) / len(offs)
+            total = total + weights.layers * torch.stack(offs).mean()
+        learnable = self.config.keypoints.selector == "learnable"
+        if chosen.scores is not None and learnable and weights.shape > 0:
+            k = self.config.keypoints.k
+            kept = scores_loss(chosen.scores.float(), batch.points, k, TEMPERATURES[1])
+            losses["shape"] = kept["loss"]
+            total = total + weights.shape * losses["shape"]
         return {"loss": total, **losses}
 
     def _meetings(self, batch: Batch, chosen: Chosen, tokens: Tokens) -> list[Tensor]:
@@ -333,6 +335,16 @@ class ReassembleNet(nn.Module):
             if step_done is not None:
                 step_done(number, clean)
         return clean
+
+
+def _surprise(targets: list[Tensor], log_p: list[Tensor]) -> Tensor:
+    """Cross entropy of the matches, the mean over all keypoints."""
+    rows = sum(target.shape[0] * target.shape[1] for target in targets)
+    parts = [
+        (target * -found.clamp_min(-30.0)).sum()
+        for target, found in zip(targets, log_p, strict=True)
+    ]
+    return torch.stack(parts).sum() / rows
 
 
 def _code(network: nn.Module, inputs: Tensor) -> Tensor:

@@ -119,8 +119,8 @@ def _touching(
         others = owner != number
         candidates = truth[fragment.id].apply(description.points[number] + fragment.centroid_mm)
         apart, nearest = KDTree(np.concatenate(placed)[others]).query(candidates)
-        here = apart <= TOUCH_MM
-        index = np.flatnonzero(others)[nearest[here]]
+        here = np.asarray(apart) <= TOUCH_MM
+        index = np.flatnonzero(others)[np.asarray(nearest)[here]]
         piece[number, here] = owner[index]
         centres = np.stack([f.centroid_mm for f in fragments])[owner[index]]
         point[number, here] = np.concatenate(outlines)[index] - centres

@@ -29,6 +29,7 @@ __all__ = [
     "kept_area_and_perimeter",
     "outlines_of",
     "pretrain",
+    "scores_loss",
     "selector_loss",
     "shape_losses",
 ]
@@ -207,6 +208,13 @@ def selector_loss(
         Means over the pieces: `area` and `perimeter`, and `loss`, their sum.
     """
     _, scores = selector.embed(inputs)
+    return scores_loss(scores, points, k, temperature)
+
+
+def scores_loss(
+    scores: torch.Tensor, points: torch.Tensor, k: int, temperature: float
+) -> dict[str, torch.Tensor]:
+    """The same, from the scores (P, N) of the candidates."""
     whole_area, whole_perimeter = area_and_perimeter(points)
     area, perimeter = expected_area_and_perimeter(points, keeping_logits(scores, k, temperature))
     losses = shape_losses(area / whole_area, perimeter / whole_perimeter)

@@ -40,9 +40,9 @@ Device = Literal["cpu", "cuda"]
 Floats = NDArray[np.float64]
 
 SHIPPED: Mapping[Selector, str] = {
-    "learnable": "reassemblenet",
     "fps": "reassemblenet-fps",
     "frozen": "reassemblenet-frozen",
+    "learnable": "reassemblenet-learnable",
 }
 """Names of the weights for each way to select keypoints."""
 CONTACT_MM = 3.0
@@ -87,7 +87,7 @@ class Reassemblenet:
     def __init__(
         self,
         *,
-        selector: Selector = "learnable",
+        selector: Selector = "fps",
         steps: int = 20,
         samples: int = 1,
         weights: str | None = None,

@@ -84,7 +84,7 @@ BUILT_IN = (
         "our reimplementation of ReassembleNet (Islam et al., 2025)",
         "reassembly.solvers.reassemblenet:Reassemblenet",
         devices=("cpu", "cuda"),
-        weights=("reassemblenet", "texture"),
+        weights=("reassemblenet-fps", "texture"),
     ),
     SolverInfo(
         "reassemblenet-8",
@@ -93,7 +93,7 @@ BUILT_IN = (
         "reassembly.solvers.reassemblenet:Reassemblenet",
         devices=("cpu", "cuda"),
         settings={"samples": 8},
-        weights=("reassemblenet", "texture"),
+        weights=("reassemblenet-fps", "texture"),
     ),
     SolverInfo(
         "stack",
