@@ -243,7 +243,8 @@ def complexity_counts(
 
     Args:
         points: (P, N, 2), in the order of the contour.
-        low, high: fewest and most keypoints, 3 <= low <= high <= N.
+        low: fewest keypoints, at least 3.
+        high: most keypoints, from `low` to N.
         tolerance: share of the perimeter that may be lost, from 0 to 1.
 
     Returns:

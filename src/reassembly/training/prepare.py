@@ -259,7 +259,8 @@ def prepare(
     Args:
         out: the folder of the pool.
         source: see `made_puzzles` and `stored_puzzles`.
-        patches, encoder: how textures are cut and what becomes of them; none without.
+        patches: how textures are cut; none without.
+        encoder: what becomes of them.
         workers: processes; one a core by default, and none besides this one for 1.
         progress: called after every chunk.
 

@@ -103,7 +103,8 @@ def train(
         steps: instead of the configuration's.
         workers: processes that prepare puzzles.
         checkpoint_minutes: time between two checkpoints.
-        progress, preparing: called while training, and while puzzles are prepared.
+        progress: called while training.
+        preparing: called while puzzles are prepared.
     """
     folder = Path(out)
     checkpoint = folder / "checkpoints" / "last.ckpt"
