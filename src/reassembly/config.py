@@ -39,7 +39,7 @@ class KeypointConfig:
     selector: Literal["fps", "frozen", "learnable"] = "learnable"
     """Farthest point sampling; the pre-trained selector; or the same, trained on."""
     k: int = 20
-    """Keypoints a piece; with `adaptive`, on average."""
+    """Keypoints a piece; with `adaptive`, from half to twice as many."""
     adaptive: bool = False
     """Beyond the paper: simple outlines get fewer keypoints, jagged ones more."""
 

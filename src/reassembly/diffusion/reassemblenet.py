@@ -121,7 +121,7 @@ class ReassembleNet(nn.Module):
             chosen, gated = selection.indices.flatten(), selection.features.flatten(0, 1)
         else:
             scores = selection.scores.gather(1, selection.indices)
-            rank = scores.argsort(1, descending=True, stable=True).argsort(1)
+            rank = scores.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
             kept = rank < layout.tokens_of_piece[:, None]
             chosen, gated = selection.indices[kept], selection.features[kept]
         return Chosen(layout.piece_of_token, chosen, gated, selection.scores, layout)
@@ -149,7 +149,8 @@ class ReassembleNet(nn.Module):
         h = self.coordinates(points)
         if self.geometry is not None:
             curvature = (CURVATURE_UNIT_MM * batch.curvature[piece, candidate]).tanh()
-            h = h + self.geometry(torch.stack([curvature, angle / torch.pi], -1))
+            wrapped = torch.atan2(angle.sin(), angle.cos())
+            h = h + self.geometry(torch.stack([curvature, wrapped / torch.pi], -1))
         codes: list[tuple[Tensor, Tensor]] = []
         if self.windows is not None:
             window = batch.windows[piece, candidate].to(h.dtype) / WINDOW_UNIT_MM

@@ -1,0 +1,191 @@
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+from reassembly.config import (
+    DenoiserConfig,
+    DiffusionConfig,
+    FeatureConfig,
+    KeypointConfig,
+    LossConfig,
+    ModelConfig,
+)
+from reassembly.diffusion.frames import true_vectors
+from reassembly.diffusion.reassemblenet import ReassembleNet
+from tests.diffusion.made import batch_of
+
+PLAIN = FeatureConfig(local=False, whole=False)
+SMALL = DenoiserConfig(width=32, layers=2, heads=2)
+PAPER = ModelConfig(
+    KeypointConfig("fps", 10),
+    FeatureConfig(windows=False, patch_frame="input"),
+    replace(SMALL, world=False, mating=False),
+    DiffusionConfig(noise="keypoint"),
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Short operations are no faster on two, and tests share the cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def model(selector="fps", k=10, adaptive=False, features=PLAIN, denoiser=SMALL, texture=6):
+    torch.manual_seed(0)
+    keypoints = KeypointConfig(selector, k, adaptive)
+    return ReassembleNet(ModelConfig(keypoints, features, denoiser), texture_dim=texture)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def sampled(net, batch, steps=4, seed=0, eta=0.0, fixed=None, given=None):
+    tokens = net.describe(batch, net.choose(batch), fixed)
+    given = true_vectors(batch) if given is None else given
+    return net.sample(tokens, given, steps, generator(seed), eta)
+
+
+def test_one_puzzle_is_learnt_by_heart():
+    """Below 3 degrees and 2 mm, on the CPU, in under two minutes."""
+    begun = time.monotonic()
+    torch.manual_seed(0)
+    batch = batch_of(4)
+    config = ModelConfig(
+        KeypointConfig("fps", 16), PLAIN, DenoiserConfig(width=64, layers=2, heads=4)
+    )
+    net = ReassembleNet(config)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3)
+    steps, noise = 250, generator()
+    rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, steps, pct_start=0.1)
+    copies = repeated(batch, 4)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        net.loss(copies, LossConfig(), noise)["loss"].backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        rate.step()
+    truth = true_vectors(batch)
+    for seed in (1, 2):
+        off = sampled(net, batch, steps=20, seed=seed)
+        turns = torch.atan2(off[:, 3], off[:, 2]) - torch.atan2(truth[:, 3], truth[:, 2])
+        degrees = torch.rad2deg(torch.atan2(turns.sin(), turns.cos())).abs()
+        mm = (off - truth)[:, :2].norm(dim=-1) * batch.scale_mm[0]
+        assert degrees.max() < 3.0 and mm.max() < 2.0, (degrees, mm)
+    assert time.monotonic() - begun < 120
+
+
+def repeated(batch, count):
+    columns = {
+        name: torch.cat([getattr(batch, name)] * count)
+        for name in ("points", "edge_angle", "curvature", "windows", "area", "pose")
+    }
+    return replace(
+        batch,
+        pieces=batch.pieces * count,
+        meets_piece=torch.cat([batch.meets_piece] * count),
+        meets_point=torch.cat([batch.meets_point] * count),
+        **columns,
+    )
+
+
+@pytest.mark.parametrize("selector", ["fps", "frozen", "learnable"])
+def test_choices_are_in_contour_order_and_complete(selector):
+    batch = batch_of(4, 3)
+    chosen = model(selector).choose(batch)
+    for piece in range(7):
+        own = chosen.candidate[chosen.piece == piece]
+        assert len(own) == 10 and (own.diff() > 0).all()
+
+
+def test_the_number_of_keypoints_can_follow_the_outline():
+    batch = batch_of(4, 3)
+    for selector in ("fps", "learnable"):
+        net = model(selector, k=6, adaptive=True)
+        chosen = net.choose(batch)
+        counts = chosen.piece.bincount().tolist()
+        assert len(set(counts)) > 1 and all(3 <= n <= 12 for n in counts)
+        losses = net.loss(batch, LossConfig(), generator())
+        assert losses["loss"].isfinite()
+        assert torch.equal(sampled(net, batch), sampled(net, batch))
+
+
+def test_only_a_learnable_selector_learns():
+    batch = batch_of(4)
+    for selector, learns in (("frozen", False), ("learnable", True)):
+        net = model(selector)
+        net.loss(batch, LossConfig(), generator())["loss"].backward()
+        grads = [p.grad for p in net.selector.parameters()]
+        assert any(g is not None and g.abs().sum() > 0 for g in grads) == learns
+
+
+def test_a_selector_in_training_pays_for_lost_outline():
+    batch = batch_of(4)
+    losses = model("learnable").loss(batch, LossConfig(shape=100.0), generator())
+    free = model("learnable").loss(batch, LossConfig(shape=0.0), generator())
+    assert losses["shape"] > 0 and "shape" not in free
+    assert torch.allclose(losses["loss"], free["loss"] + 100 * losses["shape"])
+    assert "shape" not in model("frozen").loss(batch, LossConfig(), generator())
+
+
+def test_sampling_repeats_and_seeds_differ():
+    batch, net = batch_of(4, 3), model().eval()
+    assert torch.equal(sampled(net, batch), sampled(net, batch))
+    assert not torch.equal(sampled(net, batch), sampled(net, batch, seed=1))
+    ancestral = [sampled(net, batch, eta=1.0) for _ in range(2)]
+    assert torch.equal(*ancestral) and not torch.equal(ancestral[0], sampled(net, batch))
+
+
+@pytest.mark.parametrize("config", [PAPER, ModelConfig(KeypointConfig("fps", 10), PLAIN, SMALL)])
+def test_fixed_pieces_stay(config):
+    torch.manual_seed(0)
+    net = ReassembleNet(config, texture_dim=6).eval()
+    batch = batch_of(4, 3, texture=6)
+    fixed = batch.anchor.clone()
+    fixed[1] = True
+    given = true_vectors(batch)
+    out = sampled(net, batch, fixed=fixed, given=given)
+    assert torch.allclose(out[fixed], given[fixed], atol=1e-6)
+    assert torch.allclose(out[:, 2:].norm(dim=-1), torch.ones(7), atol=1e-5)
+    assert not torch.allclose(out[~fixed], given[~fixed], atol=0.1)
+
+
+def test_features_can_be_switched_off_one_by_one():
+    batch = batch_of(4, texture=6)
+    base = FeatureConfig()
+    whole = sampled(model(features=base), batch)
+    for name in ("geometry", "local", "whole", "windows"):
+        off = model(features=replace(base, **{name: False}))
+        assert not any(key.split(".")[0] == name for key in off.state_dict())
+        assert sampled(off, batch).shape == whole.shape
+
+
+@pytest.mark.parametrize("column", ["curvature", "local", "whole", "windows"])
+def test_every_feature_is_looked_at(column):
+    batch = batch_of(4, texture=6)
+    net = model(features=FeatureConfig()).eval()
+    torch.nn.init.normal_(net.denoiser.head.weight)
+    changed = replace(batch, **{column: getattr(batch, column) + 0.5})
+    assert not torch.allclose(sampled(net, batch), sampled(net, changed), atol=1e-5)
+
+
+def test_true_matches_are_across_breaks():
+    batch = batch_of(5, 4)
+    net = model(k=40)
+    chosen = net.choose(batch)
+    tokens = net.describe(batch, chosen)
+    targets = net._meetings(batch, chosen, tokens)
+    for group, target in zip(tokens.layout.by_puzzle, targets, strict=True):
+        assert torch.allclose(target.sum(-1), torch.ones(group.shape), atol=1e-5)
+        piece = group.take(chosen.piece)
+        same = piece[:, :, None] == piece[:, None]
+        assert (target[..., :-1][same] == 0).all()
+        # What meets me, I meet: of nearly all pairs that are sure in one direction.
+        sure = target[..., :-1] > 0.5
+        back = target[..., :-1].transpose(1, 2) > 0.05
+        assert sure.any() and (back[sure]).float().mean() > 0.8
