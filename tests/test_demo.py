@@ -10,12 +10,12 @@ from reassembly.errors import InputError
 
 
 def test_the_demo_tells_the_truth_about_what_it_wrote(tmp_path):
-    rows = make_demo(tmp_path / "demo", pieces=4, preset="pairingnet", seed=1)
-    assert [row["solver"] for row in rows] == ["greedy", "stack", "random", "ring"]
+    rows = make_demo(tmp_path / "demo", pieces=4, seed=1)
+    assert [row["solver"] for row in rows] == ["reassemblenet", "stack", "random", "ring"]
     again = ra.evaluate(tmp_path / "demo" / "assembly.json", tmp_path / "demo" / "puzzle")
     for key in ("q_pos", "correct", "placed"):
         assert again["mean"][key] == pytest.approx(rows[0][key], abs=0.01), key
-    assert rows[0]["q_pos"] > 0.9 > max(row["q_pos"] for row in rows[1:])
+    assert rows[0]["q_pos"] > 0.7 > max(row["q_pos"] for row in rows[1:])
     fresco = cv2.imread(str(tmp_path / "demo" / "fresco.png"))
     overview = cv2.imread(str(tmp_path / "demo" / "overview.png"))
     assert fresco.std() > 10 and overview.shape[1] > 1000

@@ -129,6 +129,9 @@ def demo(
     seed: Annotated[
         int, typer.Option(min=0, help="Which fresco; the default is one that gets solved.")
     ] = 3,
+    solver: Annotated[
+        str, typer.Option(help="A name that `reassembly solvers` lists.")
+    ] = "reassemblenet",
     force: Force = False,
 ) -> None:
     """Paint a fresco, break it, solve it, and write pictures and a report."""
@@ -136,7 +139,13 @@ def demo(
 
     with _progress_bar("demo") as progress:
         rows = make_demo(
-            out, pieces=pieces, preset=preset.value, seed=seed, force=force, progress=progress
+            out,
+            pieces=pieces,
+            preset=preset.value,
+            seed=seed,
+            solver=solver,
+            force=force,
+            progress=progress,
         )
     _print_scores(rows)
     _say(f"Pictures and report: {out / 'report.html'}")
