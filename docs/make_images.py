@@ -29,7 +29,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         make_demo(Path(folder) / "demo", seed=DEMO_SEED)
         overview = cv2.imread(str(Path(folder) / "demo" / "overview.png"))
-    save(overview, "demo.png")
+    save(overview, "demo.jpg")
     save(painted(), "painted.jpg")
     presets()
 
@@ -60,7 +60,7 @@ def presets() -> None:
         row[2].set_title("close up", fontsize=10)
         for panel in row:
             panel.set_axis_off()
-    figure.savefig(IMAGES / "presets.png", dpi=80)
+    figure.savefig(IMAGES / "presets.jpg", dpi=80, pil_kwargs={"quality": 88})
 
 
 def close_up(picture: np.ndarray) -> np.ndarray:
