@@ -75,7 +75,8 @@ class Reassemblenet:
 
     Args:
         selector: how keypoints are selected: by farthest point sampling, by the pre-trained
-            selector, or by the selector trained along with the denoiser.
+            selector, or by the selector trained along with the denoiser. Left out: as the
+            weights have it, and by farthest point sampling with those shipped.
         steps: of denoising.
         samples: how many answers are drawn.
         weights: a name, a safetensors file or the folder of a training run; those shipped for the
@@ -87,14 +88,15 @@ class Reassemblenet:
     def __init__(
         self,
         *,
-        selector: Selector = "fps",
+        selector: Selector | None = None,
         steps: int = 20,
         samples: int = 1,
         weights: str | None = None,
         device: Device = "cpu",
         ancestral: bool = False,
     ) -> None:
-        _check_choice("selector", selector, get_args(Selector))
+        if selector is not None:
+            _check_choice("selector", selector, get_args(Selector))
         _check_choice("device", device, get_args(Device))
         for name, value in (("steps", steps), ("samples", samples)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -352,10 +354,10 @@ def contact_and_overlap(placed: Sequence[Polygon]) -> tuple[float, float]:
 
 
 def _load(
-    selector: Selector, weights: str | None
+    selector: Selector | None, weights: str | None
 ) -> tuple[ReassembleNet, TextureEncoder | None, str]:
     """The network, its texture encoder where it needs one, and the checksum of its weights."""
-    name = SHIPPED[selector] if weights is None else weights
+    name = SHIPPED[selector or "fps"] if weights is None else weights
     if weights is None and name not in {file.name for file in list_weights()}:
         raise InputError(
             f"no weights come with reassembly for the selector {selector}",
@@ -364,7 +366,7 @@ def _load(
         )
     model, loaded = load_reassemblenet(name)
     trained = model.config.keypoints.selector
-    if trained != selector:
+    if selector is not None and trained != selector:
         raise InputError(
             f"the weights {name} were trained with the selector {trained}, not {selector}",
             f"Give --selector {trained}, or other weights",
