@@ -439,6 +439,36 @@ def test_interrupting_exits_with_130_and_leaves_nothing(tmp_path):
     assert {p.name for p in tmp_path.iterdir()} == {"in"}
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C cannot be sent to one process on Windows")
+def test_an_interrupt_in_a_bad_moment_is_not_lost():
+    """Python ignores exceptions in `__del__`, KeyboardInterrupt included."""
+    code = """
+import os, signal, time
+from reassembly import cli
+from reassembly.solvers import Progress
+
+class Unlucky:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            time.sleep(0)
+
+def command():
+    with cli._progress_bar("work") as show:
+        show(Progress(0.1, "begun"))
+        Unlucky()
+        print("ignored", flush=True)
+        show(Progress(0.2, "going on"))
+        print("went on", flush=True)
+
+cli.app = command
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+    assert "ignored" in done.stdout and "went on" not in done.stdout
+
+
 def test_help_is_quick():
     times = []
     for _ in range(3):

@@ -6,7 +6,9 @@ Exit codes: 0 fine, 2 the user's input, 1 our fault, 130 interrupted.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -799,6 +801,7 @@ def _progress_bar(title: str) -> Iterator[ProgressCallback]:
         task = bar.add_task(title, total=1.0)
 
         def show(step: Progress) -> None:
+            _stop_if_asked()
             bar.start()
             bar.update(task, completed=step.fraction, description=f"{title}: {step.stage}")
 
@@ -813,10 +816,25 @@ def _counting_bar(title: str) -> Iterator[Any]:
         task = bar.add_task(title, total=None)
 
         def show(done: int, total: int, what: str = "") -> None:
+            _stop_if_asked()
             bar.start()
             bar.update(task, completed=done, total=total, description=f"{title} {what}".strip())
 
         yield show
+
+
+_asked_to_stop = threading.Event()
+
+
+def _ask_to_stop(*_: object) -> None:
+    _asked_to_stop.set()
+    raise KeyboardInterrupt
+
+
+def _stop_if_asked() -> None:
+    """Python drops a KeyboardInterrupt that comes while it collects garbage: so ask again."""
+    if _asked_to_stop.is_set():
+        raise KeyboardInterrupt
 
 
 @contextmanager
@@ -872,6 +890,8 @@ def main() -> None:
     """Runs the command and ends the process with the right exit code."""
     warnings.simplefilter("always", InputWarning)
     warnings.showwarning = _show_warning
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _ask_to_stop)
     try:
         app()
     except InputError as error:
