@@ -57,7 +57,6 @@ class Denoiser(nn.Module):
     def __init__(self, config: DenoiserConfig) -> None:
         super().__init__()
         width = config.width
-        self.world = config.world
         self.time = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width))
         self.pose = nn.Linear(4, width)
         self.fixed = nn.Embedding(2, width)

@@ -52,12 +52,6 @@ class Pool:
         self.tensors = dict(tensors)
         self.pieces = np.asarray(pieces, np.int64)
         self.first = np.cumsum(self.pieces) - self.pieces
-        # Looked up on the CPU: asking a GPU would make every step wait for the one before.
-        area = self.tensors["area"].cpu().numpy()
-        self.largest = np.array(
-            [a + area[a : a + n].argmax() for a, n in zip(self.first, self.pieces, strict=True)],
-            np.int64,
-        )
 
     @classmethod
     def load(
@@ -109,18 +103,14 @@ class Pool:
         rows = np.concatenate(
             [np.arange(a, a + n) for a, n in zip(self.first[chosen], pieces, strict=True)]
         )
-        device = self.tensors["area"].device
-        index = torch.from_numpy(rows).to(device)
+        index = torch.from_numpy(rows).to(self.tensors["area"].device)
         drawn = {name: value[index] for name, value in self.tensors.items() if name in COLUMNS}
         for name in ("meets_point", "pose"):
             if name in drawn:
                 drawn[name] = drawn[name].float()
         if "meets_piece" in drawn:
             drawn["meets_piece"] = drawn["meets_piece"].long()
-        batch = Batch(tuple(int(n) for n in pieces), **drawn)
-        anchor = torch.from_numpy(np.isin(rows, self.largest[chosen])).to(device)
-        vars(batch)["anchor"] = anchor
-        return batch
+        return Batch(tuple(int(n) for n in pieces), **drawn)
 
     @property
     def nbytes(self) -> int:
