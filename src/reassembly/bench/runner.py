@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from reassembly.io.writers import assembly_to_json
 from reassembly.metrics import score, summarise
 from reassembly.metrics.oracle import true_centroids_assembly, truth_assembly
 from reassembly.puzzle import Assembly, Provenance, Puzzle
-from reassembly.solvers import available_solvers, get_solver, solve
+from reassembly.solvers import Solver, available_solvers, get_solver, solve
 from reassembly.workers import worker_pool
 
 __all__ = ["bench"]
@@ -299,6 +300,12 @@ def _run_all(tasks: list[_Task]) -> Iterator[_Task]:
                     yield crashed
 
 
+@cache
+def _solver(name: str, settings: tuple[tuple[str, Any], ...]) -> Solver:
+    """One for all puzzles of the process: learned ones read their weights from disk."""
+    return get_solver(name, **dict(settings))
+
+
 def _run_task(task: _Task) -> None:
     """Solves one puzzle by every run of the task. A solver's own error is a row, not the end."""
     puzzle = task.source.load()
@@ -310,7 +317,7 @@ def _run_task(task: _Task) -> None:
         )
     for name, seed in task.runs:
         plain = name.partition(" ")[0]
-        solver = None if name in ORACLES else get_solver(plain, **task.settings)
+        solver = None if name in ORACLES else _solver(plain, tuple(task.settings.items()))
         start, answer, error = time.perf_counter(), None, None
         try:
             if solver is None:
