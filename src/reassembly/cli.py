@@ -274,6 +274,10 @@ def bench(
     device: Annotated[
         Device, typer.Option(help="Where solvers compute that can choose.")
     ] = Device.cpu,
+    workers: Annotated[
+        int,
+        typer.Option(help="Puzzles solved side by side; seconds then are a busy machine's.", min=1),
+    ] = 1,
 ) -> None:
     """Measure solvers on data sets, trivial rows beside them. Carries on after a kill."""
     from reassembly.bench import bench as run
@@ -293,6 +297,7 @@ def bench(
             seeds=seeds,
             split=split,
             settings=settings,
+            workers=workers,
             progress=progress,
         )
     for name in dict.fromkeys(row["data"] for row in rows):

@@ -102,6 +102,9 @@ class LossConfig:
     shape: float = 100.0
     """Beyond the paper: the area and perimeter that a selector in training keeps. Without it, the
     loss `match` rewards keypoints that meet nothing. No other selector is concerned."""
+    meet: float = 1.0
+    """Beyond the paper: the share of keypoints, chosen by a selector in training, across from which
+    none is chosen."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,9 @@ class TrainingConfig:
     batch: int = 64
     """Puzzles a step; pieces for the stage `selector`, patches' puzzles for `texture`."""
     steps: int = 20000
+    given: float = 0.25
+    """Beyond the paper: the share of puzzles in which, besides the anchor's, poses of some other
+    pieces are given, as they are where a user locks pieces."""
     ema: float = 0.999
     """Decay of the averaged weights, which are those that are saved; 0 for none."""
     clip: float = 1.0

@@ -133,6 +133,40 @@ def test_a_selector_in_training_pays_for_lost_outline():
     assert "shape" not in model("frozen").loss(batch, LossConfig(), generator())
 
 
+def test_a_selector_in_training_pays_for_keypoints_that_nothing_meets():
+    batch, net = batch_of(4), model("learnable", k=20)
+    meeting = batch.meets_piece >= 0
+    good = net._alone(batch, torch.where(meeting, 5.0, -5.0))
+    bad = net._alone(batch, torch.where(meeting, -5.0, 5.0))
+    assert good < 0.5 * bad
+    # Following the gradient chooses points that face each other.
+    scores = torch.zeros(batch.points.shape[:2], requires_grad=True)
+    optimizer = torch.optim.Adam([scores], lr=0.1)
+    for _ in range(40):
+        optimizer.zero_grad()
+        net._alone(batch, scores).backward()
+        optimizer.step()
+    assert net._alone(batch, scores.detach()) < min(0.3, good)
+    losses = net.loss(batch, LossConfig(), generator())
+    assert "meet" in losses and "meet" not in model("frozen").loss(batch, LossConfig(), generator())
+
+
+def test_given_poses_are_known_and_do_not_count():
+    batch, net = batch_of(5), model()
+    t, noise = net.draw(batch, generator())
+    given = torch.ones(5, dtype=torch.bool)
+    losses = net.loss_at(batch, LossConfig(), t, noise, given)
+    assert losses["translation"] == 0 and losses["rotation"] == 0
+    given[~batch.anchor] = torch.tensor([True, True, True, False])
+    free = (~given).nonzero().item()
+    lone = net.loss_at(batch, LossConfig(), t, noise, given)
+    other = noise.clone()
+    other[given] = 7.0
+    assert torch.equal(lone["loss"], net.loss_at(batch, LossConfig(), t, other, given)["loss"])
+    other[free] += 1.0
+    assert not torch.equal(lone["loss"], net.loss_at(batch, LossConfig(), t, other, given)["loss"])
+
+
 def test_sampling_repeats_and_seeds_differ():
     batch, net = batch_of(4, 3), model().eval()
     assert torch.equal(sampled(net, batch), sampled(net, batch))

@@ -16,6 +16,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -71,6 +72,7 @@ def bench(
     seeds: int = 1,
     split: str | None = None,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
+    workers: int = 1,
     progress: BenchProgress | None = None,
 ) -> list[dict[str, Any]]:
     """Measures solvers on data sets, strict protocol, trivial rows added.
@@ -83,12 +85,15 @@ def bench(
         seeds: how many seeds, from 0.
         split: only puzzles under a folder of this name (`train`, `test`).
         settings: what a solver is told, by its name; its rows then bear them in their name.
+        workers: processes at a time. With more than one, seconds are those of a busy machine.
 
     Returns:
         The rows of `results.json`.
     """
     if seeds < 1:
         raise InputError(f"{seeds} seeds were asked for", "Give --seeds 1 or more")
+    if workers < 1:
+        raise InputError(f"{workers} workers cannot work", "Give --workers 1 or more")
     known = available_solvers()
     for name in solvers:
         if name not in known and name not in ORACLES:
@@ -129,7 +134,7 @@ def bench(
     pending = [p for task in tasks if (p := _unfinished(task)).runs]
     total = sum(len(task.runs) for task in tasks)
     done = total - sum(len(task.runs) for task in pending)
-    for task in _run_all(pending):
+    for task in _run_all(pending, workers):
         done += len(task.runs)
         if progress is not None:
             progress(done, total, f"{task.runs[0][0]}: {task.source.id}")
@@ -280,14 +285,18 @@ def _unfinished(task: _Task) -> _Task:
     return replace(task, runs=left)
 
 
-def _run_all(tasks: list[_Task]) -> Iterator[_Task]:
-    """Runs tasks in processes of their own, one process a solver and data set, so that time and
+def _run_all(tasks: list[_Task], workers: int) -> Iterator[_Task]:
+    """Runs tasks in processes of their own, none for two solvers or data sets, so that time and
     memory are each solver's own and a crash costs one puzzle."""
     groups: dict[tuple[str, str], list[_Task]] = {}
     for task in tasks:
         groups.setdefault((task.data, task.runs[0][0]), []).append(task)
     for group in groups.values():
         waiting = list(group)
+        if workers > 1:
+            for task in _run_together(group, workers):
+                waiting.remove(task)
+                yield task
         while waiting:
             with worker_pool(1) as pool:
                 try:
@@ -298,6 +307,22 @@ def _run_all(tasks: list[_Task]) -> Iterator[_Task]:
                     crashed = waiting.pop(0)
                     _record_crash(crashed)
                     yield crashed
+
+
+def _run_together(tasks: list[_Task], workers: int) -> Iterator[_Task]:
+    """Runs tasks side by side; ends early where a process dies, as nobody can say whose fault it
+    was."""
+    with worker_pool(min(workers, len(tasks))) as pool:
+        running = {pool.submit(_run_task, task): task for task in tasks}
+        try:
+            for future in as_completed(running):
+                future.result()
+                yield running[future]
+        except BrokenProcessPool:
+            return
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 @cache

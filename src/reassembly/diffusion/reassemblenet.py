@@ -19,7 +19,7 @@ from reassembly.diffusion.denoiser import Denoised, Denoiser, Tokens
 from reassembly.diffusion.frames import true_vectors, unit
 from reassembly.diffusion.noise import add_noise, make_scheduler, timesteps
 from reassembly.keypoints.fps import farthest_points_batch
-from reassembly.keypoints.pretraining import TEMPERATURES, scores_loss
+from reassembly.keypoints.pretraining import TEMPERATURES, keeping_logits, scores_loss
 from reassembly.keypoints.selector import KeypointSelector, complexity_counts, selector_inputs
 
 __all__ = ["Chosen", "ReassembleNet"]
@@ -31,6 +31,8 @@ CURVATURE_UNIT_MM = 5.0
 MEET_MM = 5.0
 """How far apart two keypoints may lie, as a standard deviation, to count as meeting."""
 MEET_FARTHEST_MM = 15.0
+OPPOSITION = 4.0
+"""How exactly outlines run against each other where they meet, as a concentration: 30 degrees."""
 
 LocalTexture = Callable[[Tensor, Tensor], Tensor]
 """Pieces (T,) and candidates (T,) to the texture around these candidates, (T, F)."""
@@ -238,11 +240,21 @@ class ReassembleNet(nn.Module):
         return self.loss_at(batch, weights, t.to(batch.area.device), noise.to(batch.area.device))
 
     def loss_at(
-        self, batch: Batch, weights: LossConfig, t: Tensor, noise: Tensor
+        self,
+        batch: Batch,
+        weights: LossConfig,
+        t: Tensor,
+        noise: Tensor,
+        given: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """The losses at given times and noise, as `draw` returns them, on the batch's device."""
+        """The losses at given times and noise, as `draw` returns them, on the batch's device.
+
+        Args:
+            given: (P,) bool, pieces whose poses are given besides those of the anchors.
+        """
         chosen = self.choose(batch)
-        tokens = self.describe(batch, chosen)
+        fixed = batch.anchor if given is None else batch.anchor | given
+        tokens = self.describe(batch, chosen, fixed)
         clean = true_vectors(batch)
         t = t[batch.puzzle_of_piece]
         noise = noise[chosen.piece] if self._shared_noise else noise[chosen.piece, chosen.candidate]
@@ -268,7 +280,29 @@ class ReassembleNet(nn.Module):
             kept = scores_loss(chosen.scores.float(), batch.points, k, TEMPERATURES[1])
             losses["shape"] = kept["loss"]
             total = total + weights.shape * losses["shape"]
+        if chosen.scores is not None and learnable and weights.meet > 0:
+            losses["meet"] = self._alone(batch, chosen.scores.float())
+            total = total + weights.meet * losses["meet"]
         return {"loss": total, **losses}
+
+    def _alone(self, batch: Batch, scores: Tensor) -> Tensor:
+        """The expected share of kept keypoints across from which, on the other side of the break
+        and with the outline running the other way, none is kept.
+
+        Candidates are kept at random, see `keypoints.pretraining`.
+        """
+        assert batch.meets_piece is not None and batch.meets_point is not None
+        assert batch.pose is not None
+        k = self.config.keypoints.k
+        kept = keeping_logits(scores, k, TEMPERATURES[1]).sigmoid()
+        first = batch.first_piece[batch.puzzle_of_piece][:, None]
+        other = (batch.meets_piece + first).masked_fill(batch.meets_piece < 0, 0)
+        apart = (batch.points[other] - batch.meets_point[:, :, None]).norm(dim=-1)
+        near = torch.exp(-0.5 * (apart / MEET_MM) ** 2) * (batch.meets_piece >= 0)[..., None]
+        lies = batch.edge_angle - batch.pose[:, 2:]
+        opposed = torch.exp(-OPPOSITION * (1 + torch.cos(lies[:, :, None] - lies[other])))
+        met = 1 - torch.exp(-(near * opposed * kept[other]).sum(-1))
+        return 1 - (kept * met).sum() / kept.sum()
 
     def _meetings(self, batch: Batch, chosen: Chosen, tokens: Tokens) -> list[Tensor]:
         """The true matches: for each group of puzzles (G, L, L + 1), rows that sum to one."""

@@ -32,10 +32,16 @@ class GraphedLosses:
         self._names: tuple[str, ...] = ()
         self._pool = torch.cuda.graph_pool_handle()
 
-    def __call__(self, batch: Batch, t: Tensor, noise: Tensor, turns: Tensor) -> dict[str, Tensor]:
-        """The losses at times t, under noise, of pieces turned by so many radians (P,)."""
+    def __call__(
+        self, batch: Batch, t: Tensor, noise: Tensor, turns: Tensor, given: Tensor
+    ) -> dict[str, Tensor]:
+        """The losses at times t, under noise, of pieces turned by so many radians (P,).
+
+        Args:
+            given: (P,) bool, see `ReassembleNet.loss_at`.
+        """
         step = _Step(self.network, self.weights, batch)
-        tensors = (t, noise, turns, *step.tensors(batch))
+        tensors = (t, noise, turns, given, *step.tensors(batch))
         even = len(set(batch.pieces)) == 1 and not self.network.config.keypoints.adaptive
         if batch.pieces not in self._recorded and (not even or len(self._recorded) >= MOST_GRAPHS):
             return step.losses(*tensors)
@@ -68,9 +74,11 @@ class _Step(nn.Module):
     def tensors(self, batch: Batch) -> list[Tensor]:
         return [getattr(batch, name) for name in self.columns]
 
-    def losses(self, t: Tensor, noise: Tensor, turns: Tensor, *values: Tensor) -> dict[str, Tensor]:
+    def losses(
+        self, t: Tensor, noise: Tensor, turns: Tensor, given: Tensor, *values: Tensor
+    ) -> dict[str, Tensor]:
         batch = Batch(self.pieces, **dict(zip(self.columns, values, strict=True)))
-        return self.network.loss_at(batch.turned(turns), self.weights, t, noise)
+        return self.network.loss_at(batch.turned(turns), self.weights, t, noise, given)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         loss, *parts = self.losses(*tensors).values()

@@ -44,6 +44,7 @@ from reassembly.training.module import (
 )
 from reassembly.training.pool import Pool
 from reassembly.training.stages import STAGES
+from reassembly.training.textures import check_encoder
 from reassembly.weights import RUN_FILE, load_weights, save_weights
 
 __all__ = ["Outcome", "named_config", "train"]
@@ -299,9 +300,14 @@ def _pools(
             )
     columns = STAGES[stage].columns(settings)
     data = _as_pool(folder / "pool", data, stage, settings, workers, preparing)
-    pool = Pool.load(data, columns)
     if validation is not None:
         validation = _as_pool(folder / "validation", validation, stage, settings, workers, None)
+    if {"local", "whole"} & set(columns):
+        for each in (data, validation):
+            if each is not None:
+                check_encoder(each, settings.model.features.encoder)
+    pool = Pool.load(data, columns)
+    if validation is not None:
         return pool, Pool.load(validation, columns)
     held = min(wanted.validation, len(pool) // HELD_OUT)
     if held == 0:

@@ -141,10 +141,13 @@ class PoseStage:
             batch = batch.to(self.device)
         t, noise = self.network.draw(batch, generator)
         turns = self._turns(sum(batch.pieces), generator)
-        given = [value.to(self.device, non_blocking=True) for value in (t, noise, turns)]
+        given = _given(batch.pieces, self.config.training.given, generator)
+        t, noise, turns, given = (
+            value.to(self.device, non_blocking=True) for value in (t, noise, turns, given)
+        )
         if self.graphs is not None:
-            return self.graphs(batch, *given)
-        return self.network.loss_at(batch.turned(given[2]), self.config.loss, *given[:2])
+            return self.graphs(batch, t, noise, turns, given)
+        return self.network.loss_at(batch.turned(turns), self.config.loss, t, noise, given)
 
     def _turns(self, pieces: int, generator: torch.Generator) -> Tensor:
         """(P,) radians by which pieces are turned, as no piece's own frame means anything."""
@@ -164,7 +167,16 @@ class PoseStage:
         )
         draw_assemblies(batch, vectors, folder / f"step-{step:06d}.png", title)
         losses = validation_loss(self.network, batch, self.config.loss, VALIDATION_SEED)
-        return {**errors, **losses}
+        return {**errors, **losses, **self._kept(batch)}
+
+    @torch.no_grad()
+    def _kept(self, batch: Batch) -> dict[str, float]:
+        """What a learned choice of keypoints keeps of the outlines: nothing where none is."""
+        if self.network.selector is None or self.config.model.keypoints.adaptive:
+            return {}
+        chosen = self.network.choose(batch).candidate.view(len(batch.area), -1)
+        area, perimeter = kept_area_and_perimeter(batch.points, chosen)
+        return {"kept_area": float(area.mean()), "kept_perimeter": float(perimeter.mean())}
 
     def export(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
         config = {"model": asdict(self.config.model), **self.built}
@@ -298,6 +310,15 @@ def _outlines(pool: Pool) -> Outlines:
 def _outlines_on(outlines: Outlines, device: torch.device) -> Outlines:
     parts = (outlines.points, outlines.curvature, outlines.edge_angle)
     return Outlines(*(part.to(device) for part in parts))
+
+
+def _given(pieces: tuple[int, ...], share: float, generator: torch.Generator) -> Tensor:
+    """(P,) bool: in this share of the puzzles, any number of pieces, drawn at random."""
+    chance = torch.rand(len(pieces), generator=generator)
+    chance[torch.rand(len(pieces), generator=generator) >= share] = 0.0
+    return torch.rand(sum(pieces), generator=generator) < chance.repeat_interleave(
+        torch.tensor(pieces)
+    )
 
 
 def _turns_and_mirrors(count: int, generator: torch.Generator) -> Tensor:

@@ -24,9 +24,9 @@ from reassembly.training.prepare import (
     PrepareProgress,
     begin_pool,
 )
-from reassembly.weights import Weights, load_texture_encoder
+from reassembly.weights import Weights, load_texture_encoder, load_weights
 
-__all__ = ["encode_pool", "keep_patches", "texture_columns"]
+__all__ = ["check_encoder", "encode_pool", "keep_patches", "texture_columns"]
 
 
 def keep_patches(features: FeatureConfig) -> tuple[PatchSettings, Encoder]:
@@ -105,6 +105,20 @@ def encode_pool(
         if progress is not None:
             progress(number + 1, len(paths), "shards")
     return written
+
+
+def check_encoder(pool: str | PathLike[str], weights: str) -> None:
+    """Raises `InputError` where a pool says that its textures are another encoder's."""
+    about = _about(Path(pool))
+    if not isinstance(about, dict):
+        return
+    sha256 = about.get("encoder") or (about.get("texture") or {}).get("encoder")
+    if sha256 is not None and sha256 != load_weights(weights, "texture").sha256:
+        raise InputError(
+            f"its textures were not made by the encoder {weights!r} of model.features.encoder",
+            "Prepare a pool with that encoder, or name the pool's own in the configuration",
+            pool,
+        )
 
 
 def _encoder(weights: str, device: str) -> tuple[TextureEncoder, Weights]:
