@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -183,13 +185,33 @@ def test_pieces_of_very_different_sizes_and_scales():
     assert exact(fine, same) == pytest.approx((rectangle, overlap), rel=0.1, abs=0.02)
 
 
-def test_cancel_passes_through():
+def test_cancel_stops_at_the_next_generation():
+    steps = []
+
     def stop(step):
+        steps.append(step)
         if step.fraction > 0.3:
             raise Cancelled
 
     with pytest.raises(Cancelled):
         solve(PUZZLE, "genetic", progress=stop, **BRIEF)
+    assert [step.fraction for step in steps] == [k / 40 for k in range(14)]
+
+
+def test_locks_come_back_bit_for_bit_from_the_solver_itself():
+    locked = {PUZZLE.ids[0]: Pose(0.1, 1 / 3, 0.7), PUZZLE.ids[3]: Pose(-90.7, 2.3, -2.9)}
+    answer = Genetic(**BRIEF).solve(PUZZLE, locked=locked)
+    assert {i: answer.islands[0][i] for i in locked} == locked
+
+
+def test_it_needs_no_other_solvers_parts():
+    """A baseline that leant on the matcher or on a network would measure those."""
+    code = "import sys, reassembly.solvers.genetic; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = run.stdout.split()
+    assert "reassembly.solvers.genetic" in loaded
+    others = ("torch", "reassembly.matching", "reassembly.diffusion", "reassembly.solvers.greedy")
+    assert not [name for name in loaded if name.startswith(others)]
 
 
 def test_clean_cuts_come_out_better_than_by_chance():

@@ -201,7 +201,9 @@ class _Run:
         groups = [self._alone(i) for i in self.outlines if i not in self.locked]
         if self.locked:
             groups.insert(0, self._locked_group())
-        return self._assembled(self._grown(_State(tuple(groups))))
+        answer = self._assembled(self._grown(_State(tuple(groups))))
+        report(self.progress, 1.0, "joining pieces", answer)
+        return answer
 
     def _compare(self) -> None:
         """Finds the candidate placements of every pair of pieces."""
