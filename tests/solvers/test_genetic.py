@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reassembly.errors import InputError
+from reassembly.io import load
 from reassembly.metrics import score
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
@@ -20,6 +22,7 @@ from reassembly.solvers import Cancelled, solve
 from reassembly.solvers.genetic import Genetic, Shapes
 from tests.puzzles import drawn_puzzle
 
+REPAIR = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "repair" / "2d_fixed"
 PUZZLE = drawn_puzzle(5, seed=3, size_px=240)
 SHAPES = Shapes(PUZZLE.fragments)
 BRIEF = {"population": 32, "generations": 40, "tribes": 4}
@@ -222,6 +225,19 @@ def test_clean_cuts_come_out_better_than_by_chance():
         found.append(score(puzzle, answer)["q_pos"])
         chance += [score(puzzle, solve(puzzle, "random", seed=s))["q_pos"] for s in range(3)]
     assert np.mean(found) > 0.2 + np.mean(chance)
+
+
+def test_a_real_fresco_is_not_the_fittest_arrangement_of_its_pieces():
+    """Why the fitness does not find it, however long one searches."""
+    path = REPAIR / "train" / "RPobj_g86_o0108"
+    if not path.is_dir():
+        pytest.skip("the RePAIR puzzles are not beside the repository")
+    puzzle = load(path)
+    shapes = Shapes(puzzle.fragments)
+    found = estimate(shapes, puzzle, solve(puzzle, "genetic", **BRIEF))
+    true = estimate(shapes, puzzle, Assembly.of(puzzle, puzzle.truth))
+    weight = Genetic().overlap_weight
+    assert found[0] + weight * found[1] < 0.95 * (true[0] + weight * true[1])
 
 
 @pytest.mark.parametrize("wrong", [{"population": 1}, {"crossover": 1.5}, {"generations": 0}])

@@ -5,6 +5,12 @@ at any angle, around all pieces, plus a price on the area in which pieces overla
 assembly of an unbroken rectangle has the best fitness there is, but so may wrong ones have, and a
 fresco that lacks pieces or had another shape is not the best of its own arrangements. Meant as a
 baseline.
+
+Checked on 20 training puzzles of RePAIR with 3 seeds, measured as its script does: q_pos 0.06,
+rotation 90 degrees, translation 133 mm, where Islam et al. (2025) print 0.05, 85.6 and 151.7 for the
+original on the 24 test puzzles. That is near what chance scores (`random`: 0.04, 90, 115), so that
+the check could not tell much. In every run the answer was fitter than the truth: it is the fitness
+that fails there. On clean cuts it is the search, whose answer seldom is as fit as the truth.
 """
 
 from __future__ import annotations

