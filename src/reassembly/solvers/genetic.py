@@ -7,10 +7,11 @@ fresco that lacks pieces or had another shape is not the best of its own arrange
 baseline.
 
 Checked on 20 training puzzles of RePAIR with 3 seeds, measured as its script does: q_pos 0.06,
-rotation 90 degrees, translation 133 mm, where Islam et al. (2025) print 0.05, 85.6 and 151.7 for the
-original on the 24 test puzzles. That is near what chance scores (`random`: 0.04, 90, 115), so that
-the check could not tell much. In every run the answer was fitter than the truth: it is the fitness
-that fails there. On clean cuts it is the search, whose answer seldom is as fit as the truth.
+rotation 90 degrees, translation 133 mm, where Islam et al. (2025) print 0.05, 85.6 and 151.7 for
+the original on the 24 test puzzles. That is near what chance scores (`random`: 0.04, 90, 115), so
+that the check could not tell much. In every run the answer was fitter than the truth: it is the
+fitness that fails there. On clean cuts it is the search, whose answer seldom is as fit as the
+truth.
 """
 
 from __future__ import annotations
