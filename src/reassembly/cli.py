@@ -548,6 +548,10 @@ def prepare(
     keep_patches: Annotated[
         bool, typer.Option("--keep-patches", help="Store patches, to train an encoder with.")
     ] = False,
+    view: Annotated[
+        list[str] | None,
+        typer.Option(help="Also what a baseline looks at: pictures, contour.", show_default=False),
+    ] = None,
     device: Annotated[Device, typer.Option(help="Where the encoder computes.")] = Device.cpu,
     workers: Annotated[
         int | None, typer.Option(help="Processes.", show_default="one a core", min=1)
@@ -594,7 +598,13 @@ def prepare(
         patches, columns = texture_columns(encoder, features, device.value)
     with _counting_bar("puzzles") as progress:
         made = run(
-            out, source, patches=patches, encoder=columns, workers=workers, progress=progress
+            out,
+            source,
+            patches=patches,
+            encoder=columns,
+            views=view or (),
+            workers=workers,
+            progress=progress,
         )
     kept = f" {_count(made['kept'], 'puzzle')} were there already." if made["kept"] else ""
     _say(f"{_count(made['puzzles'], 'puzzle')}, {_count(made['pieces'], 'piece')} in {out}.{kept}")

@@ -20,11 +20,14 @@ __all__ = [
     "Config",
     "DataConfig",
     "DenoiserConfig",
+    "DiffAssembleConfig",
     "DiffusionConfig",
     "FeatureConfig",
     "KeypointConfig",
     "LossConfig",
     "ModelConfig",
+    "PairingNetConfig",
+    "PuzzleFusionConfig",
     "TextureConfig",
     "TrainingConfig",
     "config_from_dict",
@@ -128,6 +131,39 @@ class TextureConfig:
 
 
 @dataclass(frozen=True)
+class DiffAssembleConfig:
+    """The baseline `diffassemble`: all that determines its network; stored with its weights."""
+
+    picture_px: int = 48
+    """Side of the square to which a piece's picture is padded."""
+    width: int = 96
+    layers: int = 4
+    heads: int = 4
+    degree: int = 4
+    """Edges of a piece in the sparse graph."""
+    train_steps: int = 600
+
+
+@dataclass(frozen=True)
+class PuzzleFusionConfig:
+    """The baseline `puzzlefusion`: all that determines its network; stored with its weights."""
+
+    width: int = 96
+    layers: int = 4
+    heads: int = 4
+    train_steps: int = 600
+
+
+@dataclass(frozen=True)
+class PairingNetConfig:
+    """The baseline `pairingnet`: all that determines its network; stored with its weights."""
+
+    width: int = 64
+    layers: int = 6
+    heads: int = 4
+
+
+@dataclass(frozen=True)
 class DataConfig:
     """Made puzzles to train on, where no data are given."""
 
@@ -171,8 +207,13 @@ class TrainingConfig:
 class Config:
     """A whole configuration file."""
 
+    system: Literal["reassemblenet", "diffassemble", "puzzlefusion", "pairingnet"] = "reassemblenet"
+    """What the stages `pretrain` and `finetune` train."""
     model: ModelConfig = field(default_factory=ModelConfig)
     texture: TextureConfig = field(default_factory=TextureConfig)
+    diffassemble: DiffAssembleConfig = field(default_factory=DiffAssembleConfig)
+    puzzlefusion: PuzzleFusionConfig = field(default_factory=PuzzleFusionConfig)
+    pairingnet: PairingNetConfig = field(default_factory=PairingNetConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     data: DataConfig = field(default_factory=DataConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)

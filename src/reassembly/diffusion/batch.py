@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
 
 __all__ = ["Batch", "Group", "Layout", "turn"]
 
@@ -41,6 +42,12 @@ class Batch:
     """(P, N) long: which piece of the puzzle lies across the break; -1 for none."""
     meets_point: Tensor | None = None
     """(P, N, 2) the point of that piece which met the candidate, in that piece's frame."""
+    pictures: Tensor | None = None
+    """(P, s, s, 4) uint8 RGBA: each piece, all on one scale, its centroid in the middle."""
+    contour: Tensor | None = None
+    """(P, M, 2) the whole outline in equal steps, in the order of the candidates."""
+    contour_paint: Tensor | None = None
+    """(P, M, ...) uint8: the paint around each point of the outline."""
 
     def to(self, device: torch.device | str) -> Batch:
         """The same on another device."""
@@ -61,6 +68,10 @@ class Batch:
             "points": turn(self.points, rotation[:, None]),
             "edge_angle": self.edge_angle - angle[:, None],
         }
+        if self.contour is not None:
+            changed["contour"] = turn(self.contour, rotation[:, None])
+        if self.pictures is not None:
+            changed["pictures"] = _turned_pictures(self.pictures, angle)
         if self.pose is not None:
             turns = self.pose[:, 2:] - angle[:, None]
             changed["pose"] = torch.cat([self.pose[:, :2], turns], -1)
@@ -106,6 +117,17 @@ def turn(points: Tensor, rotation: Tensor) -> Tensor:
     x, y = points.unbind(-1)
     c, s = rotation.unbind(-1)
     return torch.stack([c * x + s * y, c * y - s * x], -1)
+
+
+def _turned_pictures(pictures: Tensor, angle: Tensor) -> Tensor:
+    """(P, s, s, 4) uint8 turned about their middle by (P,) radians, counter-clockwise as seen."""
+    c, s, zero = angle.cos(), angle.sin(), torch.zeros_like(angle)
+    # Where each pixel comes from: the opposite turn.
+    inverse = torch.stack([torch.stack([c, -s, zero], -1), torch.stack([s, c, zero], -1)], -2)
+    images = pictures.movedim(-1, 1).to(angle.dtype)
+    grid = F.affine_grid(inverse, list(images.shape), align_corners=False)
+    moved = F.grid_sample(images, grid, align_corners=False)
+    return moved.movedim(1, -1).round().clamp(0, 255).to(torch.uint8)
 
 
 @lru_cache(maxsize=256)

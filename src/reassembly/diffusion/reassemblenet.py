@@ -96,6 +96,11 @@ class ReassembleNet(nn.Module):
         self.denoiser = Denoiser(config.denoiser)
         self._scheduler: DDIMScheduler | None = None
 
+    @property
+    def graphable(self) -> bool:
+        """Whether a training step is the same chain of kernels for all batches of one shape."""
+        return not self.config.keypoints.adaptive and self.config.denoiser.dropout == 0
+
     # Section 3.2: which keypoints
 
     def choose(self, batch: Batch) -> Chosen:
@@ -189,7 +194,8 @@ class ReassembleNet(nn.Module):
     # Section 3.3: diffusion
 
     def draw(self, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Times and noise of one training step, on the generator's device.
+        """Times and noise of one training step, on the generator's device: the CPU, so that a run
+        repeats on any device.
 
         Returns:
             (B,) long, and standard normal numbers, (P, 4), or (P, N, 4) where each keypoint has
@@ -247,7 +253,8 @@ class ReassembleNet(nn.Module):
         noise: Tensor,
         given: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """The losses at given times and noise, as `draw` returns them, on the batch's device.
+        """The losses of one training step at given times and noise, as `draw` returns them, on the
+        batch's device; `loss` is their weighted sum.
 
         Args:
             given: (P,) bool, pieces whose poses are given besides those of the anchors.
@@ -332,6 +339,20 @@ class ReassembleNet(nn.Module):
         if self._scheduler is None:
             self._scheduler = make_scheduler(self.config.diffusion.train_steps)
         return self._scheduler
+
+    def sample_poses(
+        self,
+        batch: Batch,
+        given: Tensor,
+        fixed: Tensor | None,
+        steps: int,
+        generator: torch.Generator,
+        eta: float = 0.0,
+        step_done: Callable[[int, Tensor], None] | None = None,
+    ) -> Tensor:
+        """`sample` of a batch that holds its textures; `fixed` as of `describe`."""
+        tokens = self.describe(batch, self.choose(batch), fixed)
+        return self.sample(tokens, given, steps, generator, eta, step_done)
 
     @torch.no_grad()
     def sample(

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from reassembly.config import LossConfig
 from reassembly.diffusion.batch import Batch
-from reassembly.diffusion.reassemblenet import ReassembleNet
+from reassembly.diffusion.network import PoseNetwork
 
 __all__ = ["GraphedLosses"]
 
@@ -26,7 +26,7 @@ MOST_GRAPHS = 40
 class GraphedLosses:
     """Losses of a network, with a recorded graph for each shape of batch."""
 
-    def __init__(self, network: ReassembleNet, weights: LossConfig) -> None:
+    def __init__(self, network: PoseNetwork, weights: LossConfig) -> None:
         self.network, self.weights = network, weights
         self._recorded: dict[tuple[int, ...], Callable[..., tuple[Tensor, ...]]] = {}
         self._names: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class GraphedLosses:
         """
         step = _Step(self.network, self.weights, batch)
         tensors = (t, noise, turns, given, *step.tensors(batch))
-        even = len(set(batch.pieces)) == 1 and not self.network.config.keypoints.adaptive
+        even = len(set(batch.pieces)) == 1
         if batch.pieces not in self._recorded and (not even or len(self._recorded) >= MOST_GRAPHS):
             return step.losses(*tensors)
         # Recording forbids that autocast keeps casts of the weights from one call to the next.
@@ -66,7 +66,7 @@ class GraphedLosses:
 class _Step(nn.Module):
     """The losses of batches of one shape, as a function of tensors alone."""
 
-    def __init__(self, network: ReassembleNet, weights: LossConfig, batch: Batch) -> None:
+    def __init__(self, network: PoseNetwork, weights: LossConfig, batch: Batch) -> None:
         super().__init__()
         self.network, self.weights, self.pieces = network, weights, batch.pieces
         self.columns = [e.name for e in fields(batch) if isinstance(getattr(batch, e.name), Tensor)]

@@ -40,6 +40,9 @@ KINDS = {
     "whole": torch.float16,
     "patches": torch.uint8,
     "wholes": torch.uint8,
+    "pictures": torch.uint8,
+    "contour": torch.float32,
+    "contour_paint": torch.uint8,
 }
 COLUMNS = tuple(entry.name for entry in fields(Batch) if entry.name in KINDS)
 """What a batch can hold."""

@@ -32,6 +32,7 @@ from reassembly.keypoints.describe import Description, describe, meetings
 from reassembly.puzzle import Puzzle
 from reassembly.synthetic.labels import Labels
 from reassembly.synthetic.make import Recipe, check_seed, make_puzzle, recipe
+from reassembly.training.views import VIEWS
 from reassembly.workers import worker_pool
 
 __all__ = [
@@ -78,6 +79,8 @@ class Prepared:
     """(P, N, s, s, 4) around the candidates."""
     wholes: NDArray[np.uint8] | None = None
     """(P, w, w, 4), whole pieces."""
+    views: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """(P, ...) columns that other systems than ReassembleNet look at; see `training.views`."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,10 @@ def stored_puzzles(
 
 
 def prepare_puzzle(
-    puzzle: Puzzle, labels: Labels | None = None, patches: PatchSettings | None = None
+    puzzle: Puzzle,
+    labels: Labels | None = None,
+    patches: PatchSettings | None = None,
+    views: Collection[str] = (),
 ) -> Prepared | None:
     """Describes a puzzle for training, without its strays.
 
@@ -189,6 +195,7 @@ def prepare_puzzle(
         puzzle: with true poses.
         labels: of a made puzzle, in any order of its pieces.
         patches: also cut patches.
+        views: names of `training.views.VIEWS`.
 
     Returns:
         None for a puzzle without two pieces that have a true pose.
@@ -206,8 +213,11 @@ def prepare_puzzle(
     seen = describe(placed)
     own = None if labels is None else _labels_of(kept.ids, labels)
     description = replace(seen, truth=meetings(kept, seen, own))
+    seen_as: dict[str, NDArray[Any]] = {}
+    for view in views:
+        seen_as |= VIEWS[view](placed)
     if patches is None:
-        return Prepared(description)
+        return Prepared(description, views=seen_as)
     from reassembly.texture.patches import cut_patches, whole_piece
 
     around = [
@@ -225,7 +235,7 @@ def prepare_puzzle(
         if patches.whole_px is None
         else np.stack([whole_piece(fragment, patches.whole_px) for fragment in placed])
     )
-    return Prepared(description, np.stack(around), wholes)
+    return Prepared(description, np.stack(around), wholes, seen_as)
 
 
 def _labels_of(ids: Sequence[str], labels: Labels) -> Labels:
@@ -251,6 +261,7 @@ def prepare(
     *,
     patches: PatchSettings | None = None,
     encoder: Encoder | None = None,
+    views: Collection[str] = (),
     workers: int | None = None,
     progress: PrepareProgress | None = None,
 ) -> dict[str, int]:
@@ -261,6 +272,7 @@ def prepare(
         source: see `made_puzzles` and `stored_puzzles`.
         patches: how textures are cut; none without.
         encoder: what becomes of them.
+        views: what other systems than ReassembleNet look at: names of `training.views.VIEWS`.
         workers: processes; one a core by default, and none besides this one for 1.
         progress: called after every chunk.
 
@@ -281,6 +293,11 @@ def prepare(
         if patches is None or encoder is None
         else {**asdict(patches), **encoder.about},
     }
+    strange = sorted(set(views) - set(VIEWS))
+    if strange:
+        raise InputError(f"there is no view {strange[0]!r}", f"Choose from {', '.join(VIEWS)}")
+    if views:
+        about["views"] = sorted(set(views))
     begin_pool(folder, about)
     shards = [
         range(first, min(first + SHARD_PUZZLES, source.count))
@@ -299,10 +316,12 @@ def prepare(
     ]
     columns: list[tuple[Description, Mapping[str, NDArray[Any]]]] = []
     count = min(workers or os.cpu_count() or 1, len(chunks))
-    for (k, numbers), prepared in _work(folder, source, patches, chunks, count):
+    for (k, numbers), prepared in _work(
+        folder, source, patches, tuple(sorted(set(views))), chunks, count
+    ):
         for puzzle in prepared:
             texture = encoder.columns(puzzle) if encoder is not None else {}
-            columns.append((puzzle.description, texture))
+            columns.append((puzzle.description, {**texture, **puzzle.views}))
             pieces += len(puzzle.description.area)
         done += len(numbers)
         if numbers[-1] == shards[k][-1]:
@@ -365,6 +384,7 @@ def _work(
     folder: Path,
     source: Made | Stored,
     patches: PatchSettings | None,
+    views: tuple[str, ...],
     chunks: Sequence[tuple[int, list[int]]],
     workers: int,
 ) -> Iterator[tuple[tuple[int, list[int]], list[Prepared]]]:
@@ -374,7 +394,7 @@ def _work(
         cv2.setNumThreads(1)
         try:
             for chunk in chunks:
-                yield chunk, _prepare_chunk(source, chunk[1], patches)
+                yield chunk, _prepare_chunk(source, chunk[1], patches, views)
         finally:
             cv2.setNumThreads(threads)
         return
@@ -384,7 +404,8 @@ def _work(
     try:
         while True:
             for fresh in islice(left, IN_FLIGHT * workers - len(waiting)):
-                task = pool.submit(_prepare_chunk, source.only(fresh[1]), fresh[1], patches)
+                given = source.only(fresh[1]), fresh[1], patches, views
+                task = pool.submit(_prepare_chunk, *given)
                 waiting.append((fresh, task))
             if not waiting:
                 return
@@ -401,7 +422,10 @@ def _work(
 
 
 def _prepare_chunk(
-    source: Made | Stored, numbers: Iterable[int], patches: PatchSettings | None
+    source: Made | Stored,
+    numbers: Iterable[int],
+    patches: PatchSettings | None,
+    views: tuple[str, ...],
 ) -> list[Prepared]:
-    prepared = (prepare_puzzle(*source.load(number), patches) for number in numbers)
+    prepared = (prepare_puzzle(*source.load(number), patches, views) for number in numbers)
     return [puzzle for puzzle in prepared if puzzle is not None]

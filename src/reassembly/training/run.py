@@ -43,7 +43,7 @@ from reassembly.training.module import (
     TrainProgress,
 )
 from reassembly.training.pool import Pool
-from reassembly.training.stages import STAGES
+from reassembly.training.stages import BASELINES, STAGES, stage_of
 from reassembly.training.textures import check_encoder
 from reassembly.weights import RUN_FILE, load_weights, save_weights
 
@@ -121,12 +121,12 @@ def train(
         init = None
     if stage not in STAGES:
         raise InputError(f"there is no stage {stage!r}", f"Choose from {', '.join(STAGES)}")
-    if stage == "finetune" and not resume:
-        if init is None:
-            raise InputError("fine-tuning starts from trained weights", "Name them with --init")
-        load_weights(init, "reassemblenet")
+    if stage == "finetune" and not resume and init is None:
+        raise InputError("fine-tuning starts from trained weights", "Name them with --init")
     accelerator = _accelerator(device)
     settings = _settings(config or "default", changes, steps)
+    if stage == "finetune" and init is not None:
+        load_weights(init, settings.system)
     if resume:
         _check_same_model(settings, folder / "config.yaml")
     elif not _is_helper():
@@ -146,7 +146,7 @@ def train(
         )
     pool, unseen = _pools(folder, stage, settings, learn, judge, workers, preparing)
     torch.manual_seed(settings.training.seed)
-    built = STAGES[stage](settings, pool, unseen)
+    built = stage_of(stage, settings)(settings, pool, unseen)
     if not resume:
         built.begin(None if init is None else os.fspath(init))
     if not _is_helper():
@@ -298,7 +298,7 @@ def _pools(
             validation = _prepared(
                 folder / "validation", stage, settings, None, VALIDATION_SEED_OFFSET, workers, None
             )
-    columns = STAGES[stage].columns(settings)
+    columns = stage_of(stage, settings).columns(settings)
     data = _as_pool(folder / "pool", data, stage, settings, workers, preparing)
     if validation is not None:
         validation = _as_pool(folder / "validation", validation, stage, settings, workers, None)
@@ -356,11 +356,22 @@ def _prepared(
         )
     )
     cut = encoder = None
+    views: tuple[str, ...] = ()
     if stage == "texture":
         cut, encoder = keep_patches(features)
+    elif stage != "selector" and settings.system in BASELINES:
+        views = BASELINES[settings.system].views
     elif stage != "selector" and (features.local or features.whole):
         cut, encoder = texture_columns(features.encoder, features)
-    prepare(place, source, patches=cut, encoder=encoder, workers=workers, progress=preparing)
+    prepare(
+        place,
+        source,
+        patches=cut,
+        encoder=encoder,
+        views=views,
+        workers=workers,
+        progress=preparing,
+    )
     return place
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,7 +40,16 @@ from reassembly.training.validation import (
 )
 from reassembly.weights import load_module, load_weights
 
-__all__ = ["STAGES", "PoseStage", "SelectorStage", "Stage", "TextureStage"]
+__all__ = [
+    "BASELINES",
+    "STAGES",
+    "BaselineStage",
+    "PoseStage",
+    "SelectorStage",
+    "Stage",
+    "TextureStage",
+    "stage_of",
+]
 
 OUTLINE = ("points", "curvature", "edge_angle", "area")
 MEETING = ("meets_piece", "meets_point")
@@ -128,7 +138,7 @@ class PoseStage:
     def move(self, device: torch.device) -> None:
         self.pool = _moved(self.pool, device)
         self.device = device
-        if device.type == "cuda" and self.config.model.denoiser.dropout == 0:
+        if device.type == "cuda" and self.network.graphable:
             self.graphs = GraphedLosses(self.network, self.config.loss)
         if self.validation is not None:
             self._batch = self.validation.batch(range(len(self.validation))).to(device)
@@ -167,10 +177,10 @@ class PoseStage:
         )
         draw_assemblies(batch, vectors, folder / f"step-{step:06d}.png", title)
         losses = validation_loss(self.network, batch, self.config.loss, VALIDATION_SEED)
-        return {**errors, **losses, **self._kept(batch)}
+        return {**errors, **losses, **self._more(batch)}
 
     @torch.no_grad()
-    def _kept(self, batch: Batch) -> dict[str, float]:
+    def _more(self, batch: Batch) -> dict[str, float]:
         """What a learned choice of keypoints keeps of the outlines: nothing where none is."""
         if self.network.selector is None or self.config.model.keypoints.adaptive:
             return {}
@@ -181,6 +191,70 @@ class PoseStage:
     def export(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
         config = {"model": asdict(self.config.model), **self.built}
         return self.network.state_dict(), config
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """How a system that ReassembleNet is compared with is trained."""
+
+    target: str
+    """`package.module:class` of its network, which is called with its section of the
+    configuration, and is a `diffusion.network.PoseNetwork`."""
+    columns: tuple[str, ...]
+    """What it looks at in a pool, besides what every system needs."""
+    views: tuple[str, ...] = ()
+    """Of these, what must be prepared for it; see `training.views`."""
+
+
+BASELINES = {
+    "diffassemble": Baseline(
+        "reassembly.solvers.diffassemble:DiffAssembleNet", ("pictures",), ("pictures",)
+    ),
+    "puzzlefusion": Baseline("reassembly.solvers.puzzlefusion:PuzzleFusionNet", ()),
+    "pairingnet": Baseline(
+        "reassembly.solvers.pairingnet:PairingNet", ("contour", "contour_paint"), ("contour",)
+    ),
+}
+"""By the name of the system, which is also that of its section and of its weights' kind."""
+GEOMETRY = ("points", "edge_angle", "curvature", "windows", "area", "pose")
+
+
+class BaselineStage(PoseStage):
+    """Training of a system that ReassembleNet is compared with: same data, same loop."""
+
+    def __init__(self, config: Config, pool: Pool, validation: Pool | None) -> None:
+        self.config, self.pool, self.validation = config, pool, validation
+        self.sizes, self.kind = pool.pieces, config.system
+        wanted = BASELINES[config.system]
+        for each in (pool, validation):
+            missing = [c for c in wanted.columns if each is not None and c not in each.tensors]
+            if missing:
+                raise InputError(
+                    f"the pool holds no {missing[0]}, which {config.system} looks at",
+                    f"Prepare it with --view {wanted.views[0]}",
+                )
+        self.section = getattr(config, config.system)
+        module, name = wanted.target.split(":")
+        self.network = getattr(import_module(module), name)(self.section)
+        self._batch, self.graphs = None, None
+
+    def begin(self, init: str | None) -> None:
+        if init is not None:
+            load_module(self.network, load_weights(init, self.kind), asdict(self.section))
+
+    @staticmethod
+    def columns(config: Config) -> tuple[str, ...]:
+        """What the stage needs of a pool."""
+        return (*GEOMETRY, *MEETING, *BASELINES[config.system].columns)
+
+    def _turns(self, pieces: int, generator: torch.Generator) -> Tensor:
+        return torch.rand(pieces, generator=generator) * (2 * torch.pi)
+
+    def _more(self, batch: Batch) -> dict[str, float]:
+        return {}
+
+    def export(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
+        return self.network.state_dict(), asdict(self.section)
 
 
 class SelectorStage:
@@ -294,6 +368,14 @@ STAGES: dict[str, type[PoseStage | SelectorStage | TextureStage]] = {
     "pretrain": PoseStage,
     "finetune": PoseStage,
 }
+POSES = ("pretrain", "finetune")
+
+
+def stage_of(name: str, config: Config) -> type[PoseStage | SelectorStage | TextureStage]:
+    """The stage of that name for the system that the configuration is about."""
+    if name in POSES and config.system != "reassemblenet":
+        return BaselineStage
+    return STAGES[name]
 
 
 def _moved(pool: Pool, device: torch.device) -> Pool:

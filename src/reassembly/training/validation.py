@@ -13,7 +13,7 @@ from torch import Tensor
 from reassembly.config import LossConfig
 from reassembly.diffusion.batch import Batch
 from reassembly.diffusion.frames import place, true_vectors
-from reassembly.diffusion.reassemblenet import ReassembleNet
+from reassembly.diffusion.network import PoseNetwork
 from reassembly.errors import InputWarning
 
 __all__ = ["draw_assemblies", "pose_errors", "sampled_poses"]
@@ -26,11 +26,10 @@ SHOWN = 4
 
 
 @torch.no_grad()
-def sampled_poses(network: ReassembleNet, batch: Batch, seed: int) -> Tensor:
+def sampled_poses(network: PoseNetwork, batch: Batch, seed: int) -> Tensor:
     """(P, 4) pose vectors that the network arrives at in a few DDIM steps."""
-    tokens = network.describe(batch, network.choose(batch))
     generator = torch.Generator().manual_seed(seed)
-    return network.sample(tokens, true_vectors(batch), SAMPLE_STEPS, generator)
+    return network.sample_poses(batch, true_vectors(batch), None, SAMPLE_STEPS, generator)
 
 
 def pose_errors(batch: Batch, vectors: Tensor) -> dict[str, float]:
@@ -57,10 +56,11 @@ def pose_errors(batch: Batch, vectors: Tensor) -> dict[str, float]:
 
 @torch.no_grad()
 def validation_loss(
-    network: ReassembleNet, batch: Batch, weights: LossConfig, seed: int
+    network: PoseNetwork, batch: Batch, weights: LossConfig, seed: int
 ) -> dict[str, float]:
     """The training loss on these puzzles, under noise that is always the same."""
-    losses = network.loss(batch, weights, torch.Generator().manual_seed(seed))
+    t, noise = network.draw(batch, torch.Generator().manual_seed(seed))
+    losses = network.loss_at(batch, weights, t.to(batch.area.device), noise.to(batch.area.device))
     return {name: float(value) for name, value in losses.items()}
 
 
