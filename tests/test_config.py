@@ -7,6 +7,7 @@ from reassembly.config import Config, ModelConfig, config_from_dict, load_config
 from reassembly.errors import InputError
 
 CONFIGS = Path(__file__).parents[1] / "configs"
+BASELINES = ("diffassemble", "puzzlefusion", "pairingnet")
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
@@ -22,15 +23,30 @@ def _plain(value):
     return list(value) if isinstance(value, tuple) else value
 
 
+def _without_baselines(config):
+    content = _plain(config.to_dict())
+    return {key: value for key, value in content.items() if key not in BASELINES}
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_has_a_file_that_holds_its_whole_section(name):
+    path = CONFIGS / f"{name}.yaml"
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    config = load_config(path)
+    assert config.system == name
+    assert content[name] == _plain(config.to_dict())[name]
+    assert not set(content) & ({"model", "texture", *BASELINES} - {name})
+
+
 def test_default_yaml_is_complete_and_holds_the_defaults():
     content = yaml.safe_load((CONFIGS / "default.yaml").read_text(encoding="utf-8"))
-    assert content == _plain(Config().to_dict())
+    assert content == _without_baselines(Config())
 
 
 def test_the_paper_has_none_of_our_additions():
     paper = load_config(CONFIGS / "paper.yaml")
     content = yaml.safe_load((CONFIGS / "paper.yaml").read_text(encoding="utf-8"))
-    assert content == _plain(paper.to_dict())
+    assert content == _without_baselines(paper)
     denoiser = paper.model.denoiser
     assert (denoiser.width, denoiser.layers, denoiser.heads, denoiser.dropout) == (256, 6, 4, 0.1)
     assert not (denoiser.world or denoiser.mating or paper.model.features.windows)

@@ -4,7 +4,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reassembly.keypoints.fps import farthest_points, farthest_points_batch
+from reassembly.keypoints.fps import (
+    farthest_order_batch,
+    farthest_points,
+    farthest_points_batch,
+)
 
 
 def ring(count: int, seed: int = 0) -> np.ndarray:
@@ -86,3 +90,11 @@ def test_an_impossible_count_is_refused(count):
         farthest_points(ring(10), count)
     with pytest.raises(ValueError, match="of 10 points"):
         farthest_points_batch(torch.tensor(ring(10))[None], count)
+
+
+def test_fewer_points_are_the_first_of_more():
+    points = torch.from_numpy(np.random.default_rng(4).normal(size=(5, 30, 2)))
+    order = farthest_order_batch(points, 12)
+    for count in (1, 5, 12):
+        fewer = order[:, :count].sort(dim=1).values
+        assert torch.equal(fewer, farthest_points_batch(points, count))

@@ -227,6 +227,15 @@ def test_the_seed_decides(tmp_path):
     assert plain != poses(seed=3) and plain != ancestral
 
 
+def test_numbers_of_keypoints_may_follow_the_outline(learnt):
+    """Weights trained with ten keypoints a piece also serve with five to twenty."""
+    plain, adaptive = (solved(learnt, adaptive=choice, seed=4) for choice in (False, True))
+    assert plain.poses == solved(learnt, seed=4).poses != adaptive.poses
+    assert set(adaptive.poses) == set(PUZZLE.ids)
+    with pytest.raises(InputError, match="adaptive is 'yes'"):
+        solved(learnt, adaptive="yes")
+
+
 # Several samples
 
 

@@ -18,7 +18,7 @@ from reassembly.diffusion.batch import Batch, Layout
 from reassembly.diffusion.denoiser import Denoised, Denoiser, Tokens
 from reassembly.diffusion.frames import true_vectors, unit
 from reassembly.diffusion.noise import add_noise, make_scheduler, timesteps
-from reassembly.keypoints.fps import farthest_points_batch
+from reassembly.keypoints.fps import farthest_order_batch
 from reassembly.keypoints.pretraining import TEMPERATURES, keeping_logits, scores_loss
 from reassembly.keypoints.selector import KeypointSelector, complexity_counts, selector_inputs
 
@@ -113,14 +113,11 @@ class ReassembleNet(nn.Module):
             counts = complexity_counts(batch.points, low, high).tolist()
         layout = Layout.of(tuple(counts), batch.pieces, batch.points.device)
         if self.selector is None:
-            chosen = torch.cat(
-                [
-                    farthest_points_batch(batch.points[number : number + 1], count)[0]
-                    for number, count in enumerate(counts)
-                ]
-                if self.config.keypoints.adaptive
-                else list(farthest_points_batch(batch.points, k))
-            )
+            order = farthest_order_batch(batch.points, max(counts))
+            numbers = torch.arange(max(counts), device=order.device)
+            beyond = numbers >= layout.tokens_of_piece[:, None]
+            ascending = order.masked_fill(beyond, candidates).sort(dim=1).values
+            chosen = ascending[~beyond] if self.config.keypoints.adaptive else ascending.flatten()
             return Chosen(layout.piece_of_token, chosen, None, None, layout)
         inputs = selector_inputs(batch.points, batch.curvature, batch.edge_angle)
         selection = self.selector(inputs, max(counts))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["farthest_points", "farthest_points_batch"]
+__all__ = ["farthest_order_batch", "farthest_points", "farthest_points_batch"]
 
 
 def farthest_points(
@@ -66,6 +66,12 @@ def farthest_points_batch(points: torch.Tensor, count: int) -> torch.Tensor:
     Returns:
         (P, count) indices (int64), ascending in each row.
     """
+    return farthest_order_batch(points, count).sort(dim=1).values
+
+
+def farthest_order_batch(points: torch.Tensor, count: int) -> torch.Tensor:
+    """`farthest_points_batch` in the order in which points are taken: the first n of a row are
+    what would be taken if n were asked for."""
     import torch
 
     if not 0 < count <= points.shape[1]:
@@ -81,4 +87,4 @@ def farthest_points_batch(points: torch.Tensor, count: int) -> torch.Tensor:
         nearest = nearest.scatter(1, k[:, None], -1.0)
         k = nearest.argmax(dim=1)
         taken.append(k)
-    return torch.stack(taken, dim=1).sort(dim=1).values
+    return torch.stack(taken, dim=1)

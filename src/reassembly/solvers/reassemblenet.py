@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -83,6 +84,8 @@ class Reassemblenet:
             selector when left out.
         device: `cpu` or `cuda`.
         ancestral: fresh noise in every step, as the paper samples in 600 steps, instead of DDIM.
+        adaptive: whether jagged outlines get more keypoints than plain ones; left out: as the
+            weights were trained.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class Reassemblenet:
         weights: str | None = None,
         device: Device = "cpu",
         ancestral: bool = False,
+        adaptive: bool | None = None,
     ) -> None:
         if selector is not None:
             _check_choice("selector", selector, get_args(Selector))
@@ -101,11 +105,15 @@ class Reassemblenet:
         for name, value in (("steps", steps), ("samples", samples)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InputError(f"{name} is {value!r}", "Give a whole number above 0")
-        if not isinstance(ancestral, bool):
-            raise InputError(f"ancestral is {ancestral!r}", "Give true or false")
+        for name, choice in (("ancestral", ancestral), ("adaptive", adaptive)):
+            if not isinstance(choice, bool | None):
+                raise InputError(f"{name} is {choice!r}", "Give true or false")
         if device == "cuda" and not torch.cuda.is_available():
             raise InputError("there is no CUDA GPU here", "Use --device cpu")
         model, encoder, sha256 = _load(selector, weights)
+        if adaptive is not None:
+            keypoints = replace(model.config.keypoints, adaptive=adaptive)
+            model.config = replace(model.config, keypoints=keypoints)
         longest = model.config.diffusion.train_steps
         if steps > longest:
             raise InputError(f"steps is {steps}", f"These weights take at most {longest} steps")

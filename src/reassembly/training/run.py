@@ -419,8 +419,10 @@ def _read_run(folder: Path) -> dict[str, Any]:
 def _check_same_model(settings: Config, file: Path) -> None:
     from reassembly.weights import differences
 
-    earlier = load_config(file)
-    differing = differences(earlier.to_dict()["model"], settings.to_dict()["model"], "model.")
+    earlier, now = load_config(file).to_dict(), settings.to_dict()
+    section = "model" if settings.system == "reassemblenet" else settings.system
+    differing = differences({"system": earlier["system"]}, {"system": now["system"]})
+    differing += differences(earlier[section], now[section], f"{section}.")
     if differing:
         raise InputError(f"the run was begun with {differing[0]}", "Resume it unchanged", file)
 
