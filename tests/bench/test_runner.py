@@ -172,3 +172,45 @@ def test_bad_requests(data, tmp_path):
         bench([data], ["ring"], tmp_path / "mine")
     with pytest.raises(InputError, match="nowhere"):
         bench([tmp_path / "nowhere"], ["ring"], tmp_path / "o")
+
+
+FALLS = """
+import os
+
+from reassembly.puzzle import Assembly
+from reassembly.pose import Pose
+from reassembly.solvers.registry import SolverInfo
+
+INFO = SolverInfo("falls", "dies on one puzzle", "made for a test", "falls:Falls")
+
+
+class Falls:
+    def solve(self, puzzle, *, seed=0, locked=None, progress=None):
+        if len(puzzle) == 4:
+            os._exit(9)
+        return Assembly.of(puzzle, {i: Pose(0.0, 0.0, 0.0) for i in puzzle.ids})
+"""
+
+
+def test_processes_side_by_side_give_the_same_and_a_crash_costs_one_puzzle(tmp_path):
+    data, package = tmp_path / "data", tmp_path / "package"
+    for k, pieces in enumerate((2, 4, 3)):
+        write_puzzle(data / f"puzzle {k}", drawn_puzzle(pieces=pieces, seed=k, size_px=120))
+    about = package / "falls-1.0.dist-info"
+    about.mkdir(parents=True)
+    (package / "falls.py").write_text(FALLS)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: falls\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[reassembly.solvers]\nfalls = falls:INFO\n")
+    rows = []
+    for workers in (1, 2):
+        out = tmp_path / f"out{workers}"
+        solvers = ("--solver", "falls", "--solver", "greedy", "--workers", workers)
+        done = run("bench", "--data", data, *solvers, "--out", out, env={"PYTHONPATH": package})
+        assert done.returncode == 0, done.stderr
+        rows.append(rows_of(out))
+    for name, row in rows[0].items():
+        assert row["failed"] == (1 if name == "falls" else 0)
+        for key in ("q_pos", "correct", "placed", "failed", "puzzles"):
+            assert row[key] == rows[1][name][key], (name, key)
+    with pytest.raises(InputError, match="0 workers"):
+        bench([data], [], tmp_path / "no", workers=0)
