@@ -134,13 +134,13 @@ class TextureConfig:
 class DiffAssembleConfig:
     """The baseline `diffassemble`: all that determines its network; stored with its weights."""
 
-    picture_px: int = 48
-    """Side of the square to which a piece's picture is padded."""
     width: int = 96
     layers: int = 4
     heads: int = 4
-    degree: int = 4
-    """Edges of a piece in the sparse graph."""
+    degree: int = 6
+    """Edges of a piece in the sparse graph, an even number."""
+    complete: int = 8
+    """Puzzles of no more pieces than this have all edges."""
     train_steps: int = 600
 
 
@@ -152,6 +152,9 @@ class PuzzleFusionConfig:
     layers: int = 4
     heads: int = 4
     train_steps: int = 600
+    noise: Literal["vertex", "piece"] = "vertex"
+    """`vertex` is the publication's: each has its own. Beyond it, vertices of a piece share theirs:
+    the mean over 100 vertices of their own leaves little noise, and little to learn."""
 
 
 @dataclass(frozen=True)

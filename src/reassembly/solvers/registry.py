@@ -96,6 +96,22 @@ BUILT_IN = (
         weights=("reassemblenet-fps", "texture"),
     ),
     SolverInfo(
+        "diffassemble",
+        "pictures of pieces as nodes of a sparse graph; poses by diffusion",
+        "our reimplementation of DiffAssemble (Scarpellini et al., 2024); unverified",
+        "reassembly.solvers.diffassemble:Diffassemble",
+        devices=("cpu", "cuda"),
+        weights=("diffassemble",),
+    ),
+    SolverInfo(
+        "puzzlefusion",
+        "outlines as polygons, no paint; poses of their vertices by diffusion",
+        "our reimplementation of PuzzleFusion (Hossieni et al., 2023); unverified",
+        "reassembly.solvers.puzzlefusion:Puzzlefusion",
+        devices=("cpu", "cuda"),
+        weights=("puzzlefusion",),
+    ),
+    SolverInfo(
         "stack",
         "all centroids on one point, random rotations",
         "a trivial row",
