@@ -79,6 +79,13 @@ BUILT_IN = (
         "reassembly.solvers.genetic:Genetic",
     ),
     SolverInfo(
+        "derech",
+        "extrapolates paint beyond the rims and joins where it agrees with the neighbour's",
+        "our reimplementation, unverified, of Derech, Tal and Shimshoni, "
+        "'Solving archaeological puzzles' (2021)",
+        "reassembly.solvers.derech:Derech",
+    ),
+    SolverInfo(
         "reassemblenet",
         "learned keypoints and texture; poses by diffusion; one sample",
         "our reimplementation of ReassembleNet (Islam et al., 2025)",
