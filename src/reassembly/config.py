@@ -162,8 +162,13 @@ class PairingNetConfig:
     """The baseline `pairingnet`: all that determines its network; stored with its weights."""
 
     width: int = 64
-    layers: int = 6
+    layers: int = 4
+    """Graph convolutions over contour points, of shape and of paint alike."""
+    pool_layers: int = 2
+    """Linear transformer layers that sum a piece up."""
     heads: int = 4
+    search: float = 0.1
+    """Weight of the loss of pair searching beside that of pair matching."""
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,14 @@ BUILT_IN = (
         weights=("puzzlefusion",),
     ),
     SolverInfo(
+        "pairingnet",
+        "learned matches of contour points, by shape and paint; the surest pairs are joined first",
+        "our reimplementation of PairingNet (Zhou et al., 2024); unverified",
+        "reassembly.solvers.pairingnet:Pairingnet",
+        devices=("cpu", "cuda"),
+        weights=("pairingnet",),
+    ),
+    SolverInfo(
         "stack",
         "all centroids on one point, random rotations",
         "a trivial row",

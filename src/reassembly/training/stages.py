@@ -253,6 +253,15 @@ class BaselineStage(PoseStage):
     def _more(self, batch: Batch) -> dict[str, float]:
         return {}
 
+    def validate(self, step: int, folder: Path) -> dict[str, float]:
+        """Figures of poses and pictures of them, or the network's own where it has other ones."""
+        own = getattr(self.network, "figures", None)
+        if own is None or self._batch is None:
+            return super().validate(step, folder)
+        batch = self._batch
+        losses = validation_loss(self.network, batch, self.config.loss, VALIDATION_SEED)
+        return {**own(batch), **losses}
+
     def export(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
         return self.network.state_dict(), asdict(self.section)
 
