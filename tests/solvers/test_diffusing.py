@@ -123,6 +123,18 @@ def test_a_loss_repeats_bit_for_bit_and_says_the_same_in_half_precision(system):
     assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
 
 
+def test_a_training_step_never_waits_for_a_number(system):
+    """As recording it on a GPU demands: on tensors without content, nothing can hang on content."""
+    network = untrained(system)
+    batch = batch_of(drawn_puzzle(10, seed=1), drawn_puzzle(10, seed=4))
+    t, noise = network.draw(batch, torch.Generator().manual_seed(3))
+    empty, turns, given = batch.to("meta"), torch.zeros(20), torch.zeros(20, dtype=torch.bool)
+    t, noise, turns, given = (value.to("meta") for value in (t, noise, turns, given))
+    network.to("meta").loss_at(empty.turned(turns), LossConfig(), t, noise, given)[
+        "loss"
+    ].backward()
+
+
 def test_puzzles_do_not_see_each_other(system):
     """A batch of puzzles of several sizes gives each what it gets alone."""
     network = untrained(system)
