@@ -317,8 +317,8 @@ def sampled(
     ) -> NDArray[np.complex64]:
         matrix = rotation_matrix(turn) / COARSE
         motion = np.column_stack([matrix, matrix @ origin_mm / some.cell_mm + size // 2])
-        turned = [cv2.warpAffine(part, motion, (size, size)) for part in layers]
-        stack = np.ascontiguousarray(np.moveaxis(np.dstack(turned), -1, 0))
+        turned = [cv2.split(cv2.warpAffine(part, motion, (size, size))) for part in layers]
+        stack = np.stack([plane for planes in turned for plane in planes])
         return np.asarray(fft.rfft2(stack, axes=(1, 2), workers=1))
 
     still = {

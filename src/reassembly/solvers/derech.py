@@ -112,7 +112,8 @@ class Derech:
 
     Args:
         extrapolate: a function of the type `matching.extrapolate.Extrapolate`, or its import path
-            `package.module:function`; unless given, `by_exemplars`.
+            `package.module:function`; unless given, `by_exemplars`. Only a path can be saved with
+            the assembly.
         band_mm: how far pieces are extrapolated. Wider forgives more wear and relies on more
             guesses; all that is compared coarsens with it.
         turn_deg: step of the sampled rotations.
