@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
@@ -198,16 +199,16 @@ def solve(
         "device": None if device is Device.cpu else device.value,
     }
     settings = {name: value for name, value in wanted.items() if value is not None}
-    get_solver(solver, **settings)  # What is wrong with it is said before pictures are read.
+    made = get_solver(solver, **settings)  # Its complaints come before pictures are read.
     check_output_folder(out, force)
     puzzle = _load(path, mm_per_px, strict)
     poses = read_poses_csv(locked, puzzle) if locked else None
     if locked and not poses:
         warnings.warn(f"{locked}: it holds no pose, so nothing is locked", InputWarning)
     with _progress_bar(f"{solver}, {len(puzzle)} pieces") as progress:
-        assembly = reassembly.solve(
-            puzzle, solver, seed=seed, locked=poses, progress=progress, **settings
-        )
+        answer = reassembly.solve(puzzle, made, seed=seed, locked=poses, progress=progress)
+    told = replace(answer.provenance, solver=solver, settings=settings)
+    assembly = replace(answer, provenance=told)
     assembly.save(out, force=force)
     _say(_summary(assembly))
     _say(f"Written to {out}: look at {out / 'report.html'} first.")

@@ -45,6 +45,9 @@ class KeypointConfig:
     """Keypoints a piece; with `adaptive`, from half to twice as many."""
     adaptive: bool = False
     """Beyond the paper: simple outlines get fewer keypoints, jagged ones more."""
+    spacing_mm: float = 15.0
+    """Beyond the paper: how far apart a learned selector chooses its keypoints, where it has the
+    choice; 0 for the best scores, wherever they lie."""
 
 
 @dataclass(frozen=True)

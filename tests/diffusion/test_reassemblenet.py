@@ -136,17 +136,17 @@ def test_a_selector_in_training_pays_for_lost_outline():
 def test_a_selector_in_training_pays_for_keypoints_that_nothing_meets():
     batch, net = batch_of(4), model("learnable", k=20)
     meeting = batch.meets_piece >= 0
-    good = net._alone(batch, torch.where(meeting, 5.0, -5.0))
-    bad = net._alone(batch, torch.where(meeting, -5.0, 5.0))
+    good = net._unmet(batch, torch.where(meeting, 5.0, -5.0))
+    bad = net._unmet(batch, torch.where(meeting, -5.0, 5.0))
     assert good < 0.5 * bad
     # Following the gradient chooses points that face each other.
     scores = torch.zeros(batch.points.shape[:2], requires_grad=True)
     optimizer = torch.optim.Adam([scores], lr=0.1)
     for _ in range(40):
         optimizer.zero_grad()
-        net._alone(batch, scores).backward()
+        net._unmet(batch, scores).backward()
         optimizer.step()
-    assert net._alone(batch, scores.detach()) < min(0.3, good)
+    assert net._unmet(batch, scores.detach()) < min(0.3, good)
     losses = net.loss(batch, LossConfig(), generator())
     assert "meet" in losses and "meet" not in model("frozen").loss(batch, LossConfig(), generator())
 

@@ -12,6 +12,7 @@ from reassembly.keypoints.selector import (
     KeypointSelector,
     complexity_counts,
     selector_inputs,
+    spaced_order,
     top_k,
 )
 
@@ -236,3 +237,26 @@ def test_counts_forget_place_size_and_turn():
 def test_impossible_counts_are_refused(low, high):
     with pytest.raises(ValueError, match="of 100 candidates"):
         complexity_counts(torch.rand(1, 100, 2), low, high)
+
+
+def test_near_candidates_stand_back_and_good_ones_come_first():
+    rng = np.random.default_rng(3)
+    angle = np.sort(rng.uniform(0, 2 * np.pi, (4, 60)), axis=1)
+    points = 50 * torch.from_numpy(np.stack([np.cos(angle), np.sin(angle)], -1))
+    scores = torch.from_numpy(rng.normal(size=(4, 60)))
+    plain = spaced_order(scores, points, 12, 0.0)
+    assert torch.equal(plain.sort(1).values, top_k(scores, 12))
+    spaced = spaced_order(scores, points, 12, 15.0)
+    assert torch.equal(spaced[:, 0], scores.argmax(1))
+    assert torch.equal(spaced[:, :5], spaced_order(scores, points, 5, 15.0))
+
+    def nearest(order):
+        chosen = points.take_along_dim(order[..., None], dim=1)
+        return (torch.cdist(chosen, chosen) + 1e9 * torch.eye(12)).min(-1).values.mean()
+
+    assert nearest(spaced) > 1.25 * nearest(plain)
+    assert scores.gather(1, spaced).mean() > scores.mean() + 0.3
+    # Where all are worth the same, only distance counts; where all coincide, each is taken once.
+    assert nearest(spaced_order(torch.zeros(4, 60), points, 12, 1e6)) > nearest(spaced)
+    heap = spaced_order(scores, torch.zeros_like(points), 60, 15.0)
+    assert torch.equal(heap.sort(1).values, torch.arange(60).expand(4, -1))

@@ -20,7 +20,12 @@ from reassembly.diffusion.frames import true_vectors, unit
 from reassembly.diffusion.noise import add_noise, make_scheduler, timesteps
 from reassembly.keypoints.fps import farthest_order_batch
 from reassembly.keypoints.pretraining import TEMPERATURES, keeping_logits, scores_loss
-from reassembly.keypoints.selector import KeypointSelector, complexity_counts, selector_inputs
+from reassembly.keypoints.selector import (
+    KeypointSelector,
+    complexity_counts,
+    selector_inputs,
+    spaced_order,
+)
 
 __all__ = ["Chosen", "ReassembleNet"]
 
@@ -31,6 +36,8 @@ CURVATURE_UNIT_MM = 5.0
 MEET_MM = 5.0
 """How far apart two keypoints may lie, as a standard deviation, to count as meeting."""
 MEET_FARTHEST_MM = 15.0
+HOLD_MM = 12.0
+"""How much of a break, to either side, a pair of keypoints holds together."""
 OPPOSITION = 4.0
 """How exactly outlines run against each other where they meet, as a concentration: 30 degrees."""
 
@@ -112,23 +119,22 @@ class ReassembleNet(nn.Module):
             low, high = max(3, k // 2), min(2 * k, candidates)
             counts = complexity_counts(batch.points, low, high).tolist()
         layout = Layout.of(tuple(counts), batch.pieces, batch.points.device)
+        nodes = scores = None
         if self.selector is None:
             order = farthest_order_batch(batch.points, max(counts))
-            numbers = torch.arange(max(counts), device=order.device)
-            beyond = numbers >= layout.tokens_of_piece[:, None]
-            ascending = order.masked_fill(beyond, candidates).sort(dim=1).values
-            chosen = ascending[~beyond] if self.config.keypoints.adaptive else ascending.flatten()
-            return Chosen(layout.piece_of_token, chosen, None, None, layout)
-        inputs = selector_inputs(batch.points, batch.curvature, batch.edge_angle)
-        selection = self.selector(inputs, max(counts))
-        if not self.config.keypoints.adaptive:
-            chosen, gated = selection.indices.flatten(), selection.features.flatten(0, 1)
         else:
-            scores = selection.scores.gather(1, selection.indices)
-            rank = scores.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
-            kept = rank < layout.tokens_of_piece[:, None]
-            chosen, gated = selection.indices[kept], selection.features[kept]
-        return Chosen(layout.piece_of_token, chosen, gated, selection.scores, layout)
+            inputs = selector_inputs(batch.points, batch.curvature, batch.edge_angle)
+            nodes, scores = self.selector.embed(inputs)
+            spacing = self.config.keypoints.spacing_mm
+            order = spaced_order(scores, batch.points, max(counts), spacing)
+        numbers = torch.arange(max(counts), device=order.device)
+        beyond = numbers >= layout.tokens_of_piece[:, None]
+        ascending = order.masked_fill(beyond, candidates).sort(dim=1).values
+        chosen = ascending[~beyond] if self.config.keypoints.adaptive else ascending.flatten()
+        piece, gated = layout.piece_of_token, None
+        if nodes is not None and scores is not None:
+            gated = nodes[piece, chosen] * torch.tanh(scores[piece, chosen])[:, None]
+        return Chosen(piece, chosen, gated, scores, layout)
 
     # Section 3.1: what is known of a keypoint
 
@@ -285,15 +291,16 @@ class ReassembleNet(nn.Module):
             losses["shape"] = kept["loss"]
             total = total + weights.shape * losses["shape"]
         if chosen.scores is not None and learnable and weights.meet > 0:
-            losses["meet"] = self._alone(batch, chosen.scores.float())
+            losses["meet"] = self._unmet(batch, chosen.scores.float())
             total = total + weights.meet * losses["meet"]
         return {"loss": total, **losses}
 
-    def _alone(self, batch: Batch, scores: Tensor) -> Tensor:
-        """The expected share of kept keypoints across from which, on the other side of the break
-        and with the outline running the other way, none is kept.
+    def _unmet(self, batch: Batch, scores: Tensor) -> Tensor:
+        """The expected share of all breaks, by length, that no kept keypoint holds together.
 
-        Candidates are kept at random, see `keypoints.pretraining`.
+        One does if another is kept across from it, on the other side of the break and with the
+        outline running the other way; it holds what is near it. Candidates are kept at random,
+        see `keypoints.pretraining`.
         """
         assert batch.meets_piece is not None and batch.meets_point is not None
         assert batch.pose is not None
@@ -306,7 +313,14 @@ class ReassembleNet(nn.Module):
         lies = batch.edge_angle - batch.pose[:, 2:]
         opposed = torch.exp(-OPPOSITION * (1 + torch.cos(lies[:, :, None] - lies[other])))
         met = 1 - torch.exp(-(near * opposed * kept[other]).sum(-1))
-        return 1 - (kept * met).sum() / kept.sum()
+        steps = (batch.points - batch.points.roll(1, dims=1)).norm(dim=-1)
+        length = (steps + steps.roll(-1, dims=1)) * (batch.meets_piece >= 0)
+        apart = (batch.points[:, :, None] - batch.points[:, None]).norm(dim=-1)
+        holds = torch.exp(-0.5 * (apart / HOLD_MM) ** 2)
+        holds = holds * (batch.meets_piece[:, :, None] == batch.meets_piece[:, None])
+        held = 1 - torch.exp(-(holds * (kept * met)[:, None]).sum(-1))
+        unheld: Tensor = 1 - (length * held).sum() / length.sum().clamp_min(1e-6)
+        return unheld
 
     def _meetings(self, batch: Batch, chosen: Chosen, tokens: Tokens) -> list[Tensor]:
         """The true matches: for each group of puzzles (G, L, L + 1), rows that sum to one."""

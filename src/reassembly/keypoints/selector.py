@@ -24,6 +24,7 @@ __all__ = [
     "area_and_perimeter",
     "complexity_counts",
     "selector_inputs",
+    "spaced_order",
     "top_k",
 ]
 
@@ -35,6 +36,8 @@ RAMP_DIRECTIONS, RAMP_OFFSETS = 6, (0.0, 0.2, 0.45, 0.75)
 WINDOWS = (0.08, 0.5)
 """Width of the narrowest and the widest head of the untrained first convolution, in square roots
 of the piece's area: 100 candidates lie about 0.04 apart."""
+LEAST_WORTH = 0.02
+"""Of a candidate's score, against nearly 1 for the best, so that also the worst can be chosen."""
 FLATTEST = 1e-4
 """Least area, in squares of the perimeter, by which a piece is measured (a disc has 0.08), so
 that candidates on one line give finite numbers."""
@@ -230,6 +233,42 @@ def top_k(scores: torch.Tensor, k: int) -> torch.Tensor:
         raise ValueError(f"cannot choose {k} of {scores.shape[1]} candidates")
     best = torch.sort(scores, dim=1, descending=True, stable=True).indices[:, :k]
     return best.sort(dim=1).values
+
+
+def spaced_order(
+    scores: torch.Tensor, points: torch.Tensor, k: int, spacing: float
+) -> torch.Tensor:
+    """The `k` best candidates of each piece, best first, of which the near ones stand back.
+
+    A score is worth (1 + tanh) / 2. Of the candidates, the one is taken again and again whose worth
+    times distance to the nearest one taken is largest; beyond `spacing`, distance is worth no more.
+
+    Args:
+        scores: (P, N).
+        points: (P, N, 2).
+        k: from 1 to N.
+        spacing: in the unit of the points; 0 for the k highest scores, wherever they lie.
+
+    Returns:
+        (P, k) indices; the first n of a row are what would be taken if n were asked for.
+    """
+    if not 1 <= k <= scores.shape[1]:
+        raise ValueError(f"cannot choose {k} of {scores.shape[1]} candidates")
+    scores, points = scores.detach(), points.detach()
+    if spacing == 0:
+        return torch.sort(scores, dim=1, descending=True, stable=True).indices[:, :k]
+    rows = torch.arange(len(points), device=points.device)
+    worth = ((1 + torch.tanh(scores.float())) / 2).clamp_min(LEAST_WORTH)
+    nearest = torch.full_like(worth, spacing)
+    taken: list[torch.Tensor] = []
+    for _ in range(k):
+        value = worth * nearest
+        if taken:
+            value = value.scatter(1, torch.stack(taken, dim=1), -1.0)
+        taken.append(value.argmax(dim=1))
+        distance = (points - points[rows, taken[-1]][:, None]).norm(dim=-1)
+        nearest = torch.minimum(nearest, distance)
+    return torch.stack(taken, dim=1)
 
 
 def complexity_counts(

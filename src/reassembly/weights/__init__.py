@@ -49,6 +49,10 @@ MAKERS = {
     "selector": "`reassembly train --stage selector` and give that run as --init",
     "texture": "`reassembly train --stage texture` and name that run as the encoder",
     "reassemblenet": "`reassembly train --stage pretrain`",
+    **{
+        name: f"`reassembly train --stage pretrain --config {name}`"
+        for name in ("diffassemble", "puzzlefusion", "pairingnet")
+    },
 }
 """How weights of a kind are trained."""
 
