@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import reassembly as ra
 from reassembly.config import LossConfig, PairingNetConfig
@@ -234,6 +235,22 @@ def test_the_same_draw_gives_the_same_loss_bit_for_bit(network):
     assert network.loss_at(batch, LossConfig(), *again)["match"] != one["match"]
 
 
+def test_a_step_is_the_same_chain_of_kernels_for_all_batches_of_one_shape(batch):
+    """Tensors without values cannot decide anything, which is what recording a graph asks for."""
+    network = PairingNet(TINY)
+    drawn = (*network.draw(batch, torch.Generator().manual_seed(0)), torch.rand(len(batch.area)))
+    with FakeTensorMode(allow_non_fake_inputs=True) as without_values:
+        t, noise, turns = (without_values.from_tensor(value) for value in drawn)
+        columns = {
+            entry.name: without_values.from_tensor(value)
+            for entry in fields(batch)
+            if isinstance(value := getattr(batch, entry.name), torch.Tensor)
+        }
+        shown = replace(batch, **columns).turned(turns)
+        loss = network.loss_at(shown, LossConfig(), t, noise)["loss"]
+    assert loss.shape == ()
+
+
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
 def test_half_precision_will_do(network, batch):
     drawn = network.draw(batch, torch.Generator().manual_seed(3))
@@ -391,6 +408,11 @@ def test_settings_that_cannot_be(learnt, wrong, said):
 def test_missing_weights_say_how_to_get_them():
     with pytest.raises(InputError, match=r"reassembly train .*pairingnet.*pairingnet\.weights=RUN"):
         ra.solve(PUZZLE, "pairingnet")
+
+
+def test_heads_must_divide_the_width():
+    with pytest.raises(InputError, match="width is 16 with 3 heads"):
+        PairingNet(replace(TINY, heads=3))
 
 
 def test_weights_of_another_kind(tmp_path):

@@ -241,6 +241,7 @@ class Joiner:
 
     def __init__(self, lines: Sequence[Line], shapes: Sequence[Polygon]) -> None:
         self.lines, self.shapes = lines, shapes
+        self._reach_mm = [float(np.abs(line.points).max()) for line in lines]
         self._match: dict[tuple[int, int], Floats] = {}
         self._likely: dict[tuple[int, int], float] = {}
         self._joins: list[_Join] = []
@@ -332,9 +333,10 @@ class Joiner:
         for a, of_a in fixed.motions.items():
             line = _placed(self.lines[a], of_a)
             for b, of_b in moving.motions.items():
-                if (a, b) in self._match:
-                    other = _placed(self.lines[b], then(motion, of_b))
-                    touching = contact(self._match[a, b], line, other)
+                there = then(motion, of_b)
+                far_mm = self._reach_mm[a] + self._reach_mm[b] + TOUCH_MM
+                if (a, b) in self._match and abs(there[1] - of_a[1]) < far_mm:
+                    touching = contact(self._match[a, b], line, _placed(self.lines[b], there))
                     total = total + touching
                     support += self._likely[a, b] * touching.support_mm
         return total, support

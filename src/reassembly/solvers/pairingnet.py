@@ -141,6 +141,11 @@ class PairingNet(nn.Module):
         super().__init__()
         self.config = config
         width = config.width
+        if width < 1 or config.heads < 1 or width % config.heads:
+            raise InputError(
+                f"pairingnet.width is {width} with {config.heads} heads",
+                "Give a width that the number of heads divides",
+            )
         self.shape_in = nn.Linear(2 * len(WINDOW_MM) + 1, width)
         self.paint_in = nn.Sequential(
             nn.Linear(PAINT_PX * PAINT_PX * 4, width), nn.ReLU(), nn.Linear(width, width)
