@@ -11,8 +11,8 @@ piece. The most trusted pair comes first; then, time and again, the piece that i
 beside the whole, which is extrapolated anew each time.
 
 Ours are the extrapolation (`matching.extrapolate.by_exemplars`), the sampling by correlation, the
-form of the score, and that a few assemblies are followed side by side, of which the one that
-agrees best as a whole is the answer.
+form of the score, that a few assemblies are followed side by side, of which the one that agrees
+best as a whole is the answer, and that the last two pieces are sampled anew beside the whole.
 """
 
 from __future__ import annotations
