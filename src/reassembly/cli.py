@@ -686,6 +686,8 @@ def train(
             f"carry on with `reassembly train --out {out} --resume`."
         )
     _say(f"Weights: {outcome.weights}; learning curve: {out / 'metrics.csv'}")
+    if outcome.stopped == "interrupted":
+        raise typer.Exit(130)
 
 
 @weights_app.callback(invoke_without_command=True)
@@ -785,9 +787,9 @@ def _print_scores(rows: list[dict[str, Any]], title: str | None = None) -> None:
     from reassembly.bench.tables import ON_SCREEN, cell
 
     table = _narrow_table(title, "protocol strict; shares from 0 to 1, deg, mm, s a puzzle")
-    table.add_column("solver", no_wrap=True)
+    table.add_column("solver", overflow="fold")
     for heading in ON_SCREEN.values():
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(row["solver"], *(cell(key, row.get(key)) for key in ON_SCREEN))
     _print(table)

@@ -157,7 +157,7 @@ def test_a_killed_process_leaves_a_run_that_resumes(tmp_path, small_pool, small_
         time.sleep(0.05)
     process.terminate()
     said, complaints = process.communicate(timeout=60)
-    assert process.returncode == 0, complaints
+    assert process.returncode == 130, complaints
     assert "--resume" in said
     reached = checkpoint(out)["global_step"]
     assert reached >= 20
@@ -204,6 +204,42 @@ def test_a_loss_that_is_no_number_ends_the_run_and_spares_the_checkpoint(
     assert kept["global_step"] == step
     assert all(value.isfinite().all() for value in kept["state_dict"].values())
     assert not (tmp_path / "run" / "weights.safetensors").exists()
+
+
+def test_rates_can_be_changed_on_the_way(tmp_path, small_pool, small_config):
+    out = tmp_path / "run"
+    run(out, small_pool, small_config, progress=stop_at(3))
+    train(out, resume=True, device="cpu", changes=["training.learning_rate=0"])
+    one, other = checkpoint(out)["optimizer_states"][0]["param_groups"]
+    assert one["initial_lr"] == other["initial_lr"] == one["lr"] == 0
+    run(tmp_path / "again", small_pool, small_config, progress=stop_at(3))
+    stopped = checkpoint(tmp_path / "again")["state_dict"]
+    assert same(stopped, checkpoint(out)["state_dict"]), "a rate of zero changes nothing"
+
+
+def test_a_run_without_a_checkpoint_is_resumed_from_its_beginning(
+    tmp_path, small_pool, small_config
+):
+    out, whole = tmp_path / "run", tmp_path / "whole"
+    with pytest.raises(InputError, match="step 1"):
+        run(out, small_pool, small_config, changes=["loss.translation=1e38"])
+    assert not (out / "checkpoints" / "last.ckpt").exists()
+    train(out, resume=True, device="cpu", changes=["loss.translation=1"])
+    run(whole, small_pool, small_config)
+    one, other = (load_file(folder / "weights.safetensors") for folder in (whole, out))
+    assert same(one, other)
+
+
+def test_settings_that_fail_are_not_taken_up_by_the_next_attempt(
+    tmp_path, small_pool, small_config
+):
+    out = tmp_path / "run"
+    run(out, small_pool, small_config, progress=stop_at(3))
+    with pytest.raises(InputError, match="step 4"):
+        train(out, resume=True, device="cpu", changes=["loss.translation=1e38"])
+    assert train(out, resume=True, device="cpu").steps == 6
+    run(tmp_path / "whole", small_pool, small_config)
+    assert same(checkpoint(tmp_path / "whole")["state_dict"], checkpoint(out)["state_dict"])
 
 
 def test_a_selector_is_trained_on_pieces(tmp_path, small_pool, small_config):
@@ -301,8 +337,12 @@ def test_mistakes_are_told_and_leave_no_run(tmp_path, small_pool, small_config, 
 
 def test_a_folder_in_use_is_not_overwritten(tmp_path, small_pool, small_config):
     run(tmp_path / "run", small_pool, small_config, steps=1)
-    with pytest.raises(InputError, match="not empty"):
+    with pytest.raises(InputError, match="holds a training run"):
         run(tmp_path / "run", small_pool, small_config, steps=1)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="not empty"):
+        run(tmp_path / "other", small_pool, small_config, steps=1)
     with pytest.raises(InputError, match=r"denoiser\.width"):
         train(tmp_path / "run", resume=True, device="cpu", changes=["model.denoiser.width=32"])
 

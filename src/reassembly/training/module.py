@@ -77,6 +77,18 @@ class Training(pl.LightningModule):
         self.stage.move(self.device)
         self.bad_step = torch.tensor(-1, device=self.device)
 
+    def on_train_start(self) -> None:
+        """What the configuration says holds, also where a checkpoint was taken up that has other
+        rates."""
+        for entry in self.trainer.lr_scheduler_configs:
+            schedule: Any = entry.scheduler
+            schedule.base_lrs = [self.config.learning_rate for _ in schedule.base_lrs]
+            groups = schedule.optimizer.param_groups
+            groups[0]["weight_decay"] = self.config.weight_decay
+            for group, rate in zip(groups, schedule.lr_lambdas, strict=True):
+                group["initial_lr"] = self.config.learning_rate
+                group["lr"] = self.config.learning_rate * rate(schedule.last_epoch)
+
     def training_step(self, batch: tuple[int, Numbers], _: int) -> Tensor:
         """Losses of one step; see `sampler.Steps` for what a batch is."""
         step, numbers = batch

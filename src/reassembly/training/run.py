@@ -17,7 +17,8 @@ import os
 import platform
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from os import PathLike
@@ -99,7 +100,8 @@ def train(
         data: a pool of `reassembly prepare`, or a folder of puzzles; made puzzles without.
         validation: likewise; without, a part of the data is held back.
         init: weights to start from.
-        resume: go on where the run in `out` ended, with its configuration and data.
+        resume: go on where the run in `out` ended, with its configuration and data; from its
+            beginning where it ended before its first checkpoint.
         minutes: end after so long.
         steps: instead of the configuration's.
         workers: processes that prepare puzzles.
@@ -118,9 +120,10 @@ def train(
             )
         config = config or folder / "config.yaml"
         data, validation = data or begun["data"], validation or begun["validation"]
-        init = None
+        init = None if checkpoint.is_file() else begun["init"]
     if stage not in STAGES:
-        raise InputError(f"there is no stage {stage!r}", f"Choose from {', '.join(STAGES)}")
+        what = "no stage was named" if stage is None else f"there is no stage {stage!r}"
+        raise InputError(what, f"Give --stage one of {', '.join(STAGES)}")
     if stage == "finetune" and not resume and init is None:
         raise InputError("fine-tuning starts from trained weights", "Name them with --init")
     accelerator = _accelerator(device)
@@ -138,35 +141,63 @@ def train(
         )
 
     folder.mkdir(parents=True, exist_ok=True)
+    goes_on = resume and checkpoint.is_file()
     learn, judge = data, validation
-    if resume:  # What was prepared for the run is complete, or the run would not have begun.
+    if goes_on:  # What was prepared for the run is complete, or it would have no checkpoint.
         learn, judge = (
             folder / name if (folder / name).is_dir() else source
             for name, source in (("pool", data), ("validation", validation))
         )
-    pool, unseen = _pools(folder, stage, settings, learn, judge, workers, preparing)
-    torch.manual_seed(settings.training.seed)
-    built = stage_of(stage, settings)(settings, pool, unseen)
-    if not resume:
-        built.begin(None if init is None else os.fspath(init))
-    if not _is_helper():
-        about = _about(stage, data, validation, init or begun.get("init"))
-        atomic_write(folder / "run.json", json.dumps(about, indent=1) + "\n")
-        atomic_write(folder / "config.yaml", _yaml(settings))
-    return _fit(
-        folder,
-        Training(built, settings.training, _load_checkpoint(checkpoint) if resume else None),
-        pl_options={
-            "accelerator": accelerator,
-            "devices": devices,
-            "num_nodes": nodes,
-            "strategy": "ddp" if devices * nodes > 1 else "auto",
-            "precision": settings.training.precision,
-        },
-        minutes=minutes,
-        checkpoint_minutes=checkpoint_minutes,
-        progress=progress,
-    )
+    about = _about(stage, data, validation, init or begun.get("init"))
+    with _told(folder, about, settings) as begins:
+        pool, unseen = _pools(folder, stage, settings, learn, judge, workers, preparing)
+        torch.manual_seed(settings.training.seed)
+        built = stage_of(stage, settings)(settings, pool, unseen)
+        if not goes_on:
+            built.begin(None if init is None else os.fspath(init))
+        begins()
+        return _fit(
+            folder,
+            Training(built, settings.training, _load_checkpoint(checkpoint) if goes_on else None),
+            pl_options={
+                "accelerator": accelerator,
+                "devices": devices,
+                "num_nodes": nodes,
+                "strategy": "ddp" if devices * nodes > 1 else "auto",
+                "precision": settings.training.precision,
+            },
+            minutes=minutes,
+            checkpoint_minutes=checkpoint_minutes,
+            progress=progress,
+        )
+
+
+@contextmanager
+def _told(folder: Path, about: Mapping[str, Any], settings: Config) -> Iterator[Callable[[], None]]:
+    """Writes what the run is about, from its first moment on, so that it can be resumed.
+
+    Where a mistake ends it, what was told before is told again: settings that were wrong are not
+    taken up by the next attempt. Yields what is to be called when training begins: from then on,
+    something is told in any case.
+    """
+    if _is_helper():
+        yield lambda: None
+        return
+    wanted = {"run.json": json.dumps(about, indent=1) + "\n", "config.yaml": _yaml(settings)}
+    files = {folder / name: text for name, text in wanted.items()}
+    before = {file: file.read_text(encoding="utf-8") for file in files if file.is_file()}
+    for file, text in files.items():
+        atomic_write(file, text)
+    begun: list[bool] = []
+    try:
+        yield lambda: begun.append(True)
+    except InputError:
+        for file in files:
+            if file in before:
+                atomic_write(file, before[file])
+            elif not begun:
+                file.unlink(missing_ok=True)
+        raise
 
 
 def _fit(
@@ -383,9 +414,16 @@ def _accelerator(device: str) -> str:
 
 
 def _check_folder(folder: Path) -> None:
-    """A new run needs an empty folder; pools of one that was cut short before it began may stay."""
-    left = {"pool", "validation"}
-    if not folder.is_dir() or any(entry.name not in left for entry in folder.iterdir()):
+    """A new run needs an empty folder; what one left that was cut short early on may stay."""
+    left = {"pool", "validation", "run.json", "config.yaml"}
+    entries = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    if "run.json" in entries and not entries <= left:
+        raise InputError(
+            "the folder holds a training run",
+            "Add --resume to carry on with it, or choose another folder",
+            folder,
+        )
+    if not entries <= left or not folder.is_dir():
         check_output_folder(folder)
 
 
