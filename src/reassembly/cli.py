@@ -166,7 +166,7 @@ def solve(
     ] = None,
     selector: Annotated[
         Selector | None,
-        typer.Option(help="How reassemblenet selects keypoints.", show_default="fps"),
+        typer.Option(help="How reassemblenet selects keypoints.", show_default="the weights' way"),
     ] = None,
     steps: Annotated[
         int | None, typer.Option(help="Denoising steps of reassemblenet.", show_default="20")

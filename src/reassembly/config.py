@@ -109,8 +109,8 @@ class LossConfig:
     """Beyond the paper: the area and perimeter that a selector in training keeps. Without it, the
     loss `match` rewards keypoints that meet nothing. No other selector is concerned."""
     meet: float = 1.0
-    """Beyond the paper: the share of all breaks, by length, that no pair of keypoints holds together
-    which a selector in training chooses."""
+    """Beyond the paper: the share of all breaks, by length, that none of the pairs of keypoints
+    holds together which a selector in training chooses."""
 
 
 @dataclass(frozen=True)
