@@ -26,15 +26,15 @@ from reassembly.diffusion.frames import true_vectors
 from reassembly.diffusion.noise import make_scheduler
 from reassembly.puzzle import Fragment
 from reassembly.solvers.diffusing import (
-    Device,
     DiffusionSolver,
     check_heads,
-    load_network,
     noisy_poses,
     pose_losses,
     sampled,
 )
+from reassembly.solvers.settings import Device
 from reassembly.training.views import PICTURE_MM_PER_PX, PICTURE_PX, pictures
+from reassembly.weights import load_network
 
 __all__ = ["DiffAssembleNet", "Diffassemble", "expander"]
 

@@ -11,15 +11,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import torch
 from diffusers import DDIMScheduler
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from reassembly.config import LossConfig, config_from_dict
+from reassembly.config import LossConfig
 from reassembly.diffusion.batch import Batch
 from reassembly.diffusion.frames import to_frame, unit
 from reassembly.diffusion.noise import add_noise, timesteps
@@ -29,20 +29,17 @@ from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
 from reassembly.solvers.base import ProgressCallback, report
 from reassembly.solvers.reassemblenet import agreements, poses_of
-from reassembly.weights import list_weights, load_module, load_weights
+from reassembly.solvers.settings import Device, check_counts, check_device_here
 
 __all__ = [
-    "Device",
     "DiffusionSolver",
     "check_heads",
-    "load_network",
     "noisy_poses",
     "pose_losses",
     "repeated",
     "sampled",
 ]
 
-Device = Literal["cpu", "cuda"]
 Floats = NDArray[np.float64]
 
 PREVIEWS = 10
@@ -137,38 +134,6 @@ def check_heads(system: str, width: int, heads: int) -> None:
 # From fragments to an assembly
 
 
-def load_network(
-    system: str,
-    network: Callable[[Any], nn.Module],
-    section: type[Any],
-    weights: str | None,
-) -> tuple[Any, str]:
-    """A network as it was trained, on the CPU, and the checksum of its weights.
-
-    Args:
-        system: its name, also that of its weights and of their kind.
-        network: builds it from its section of the configuration.
-        section: the type of that section.
-        weights: a name, a safetensors file or the folder of a run; those shipped when left out.
-    """
-    if weights is None and system not in {file.name for file in list_weights()}:
-        raise InputError(
-            f"no weights of {system} come with reassembly",
-            f"Train some with `reassembly train --stage pretrain --config {system} --out RUN`, "
-            "then give --weights RUN",
-        )
-    found = load_weights(system if weights is None else weights, system)
-    try:
-        config = config_from_dict(section, found.config)
-    except InputError:
-        raise InputError(
-            f"the weights {found.name} are of another version", "Train them again"
-        ) from None
-    built = network(config)
-    load_module(built, found)
-    return built.eval(), found.sha256
-
-
 @dataclass(frozen=True, eq=False)
 class _Frame:
     """Where a puzzle is denoised: in the frame of its largest piece, or of the largest locked."""
@@ -218,15 +183,8 @@ class DiffusionSolver(ABC):
         network: a `diffusion.network.PoseNetwork` whose `config` has `train_steps`.
         sha256: of its weights.
         """
-        if device not in get_args(Device):
-            raise InputError(
-                f"device is {device!r}", f"Choose one of {', '.join(get_args(Device))}"
-            )
-        for name, value in (("steps", steps), ("samples", samples)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name} is {value!r}", "Give a whole number above 0")
-        if device == "cuda" and not torch.cuda.is_available():
-            raise InputError("there is no CUDA GPU here", "Use --device cpu")
+        check_counts(steps=steps, samples=samples)
+        check_device_here(device)
         longest = network.config.train_steps
         if steps > longest:
             raise InputError(f"steps is {steps}", f"These weights take at most {longest} steps")

@@ -16,7 +16,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from itertools import combinations
-from typing import Literal, get_args
 
 import numpy as np
 import shapely
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from reassembly.config import LossConfig, PairingNetConfig, config_from_dict
+from reassembly.config import LossConfig, PairingNetConfig
 from reassembly.diffusion.batch import Batch, turn
 from reassembly.errors import InputError
 from reassembly.pose import Pose
@@ -40,12 +39,12 @@ from reassembly.solvers.pairing_poses import (
     motion_of,
     pose_of,
 )
+from reassembly.solvers.settings import Device, check_counts, check_device_here
 from reassembly.training.views import PAINT_PX, contour
-from reassembly.weights import list_weights, load_module, load_weights
+from reassembly.weights import load_network
 
 __all__ = ["Codes", "PairingNet", "Pairingnet", "true_matches"]
 
-Device = Literal["cpu", "cuda"]
 Floats = NDArray[np.float64]
 
 WINDOW_MM = (-18.0, -14.0, -11.0, -8.0, -6.0, -4.0, -2.0, 2.0, 4.0, 6.0, 8.0, 11.0, 14.0, 18.0)
@@ -422,8 +421,6 @@ def _search_loss(logits: Tensor, adjacent: Tensor) -> Tensor:
 
 # From codes to an assembly
 
-SHIPPED = "pairingnet"
-"""Name of the weights."""
 SIMPLIFY_MM = 0.3
 ENCODED_AT_ONCE, MATCHED_AT_ONCE = 32, 16
 """Pieces and pairs."""
@@ -458,16 +455,12 @@ class Pairingnet:
         candidates: int = 8,
         device: Device = "cpu",
     ) -> None:
-        devices = get_args(Device)
-        if device not in devices:
-            raise InputError(f"device is {device!r}", f"Choose one of {', '.join(devices)}")
-        for name, value in (("partners", partners), ("candidates", candidates)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name} is {value!r}", "Give a whole number above 0")
-        if device == "cuda" and not torch.cuda.is_available():
-            raise InputError("there is no CUDA GPU here", "Use --device cpu")
-        network, self.weights_hash = _load(weights)
-        self.network = network.to(device).eval()
+        check_counts(partners=partners, candidates=candidates)
+        check_device_here(device)
+        network, self.weights_hash = load_network(
+            "pairingnet", PairingNet, PairingNetConfig, weights
+        )
+        self.network = network.to(device)
         self.partners, self.candidates, self.device = partners, candidates, device
         self.parameters = sum(p.numel() for p in network.parameters())
 
@@ -486,20 +479,6 @@ class Pairingnet:
             return Assembly.of(puzzle, locked, confidence=dict.fromkeys(locked, 1.0))
         with torch.no_grad():
             return _Run(self, puzzle, locked, progress).assembly()
-
-
-def _load(weights: str | None) -> tuple[PairingNet, str]:
-    """The network, and the checksum of its weights."""
-    if weights is None and SHIPPED not in {file.name for file in list_weights()}:
-        raise InputError(
-            "no weights come with reassembly for the solver pairingnet",
-            "Train some with `reassembly train --stage pretrain --config pairingnet --out RUN`, "
-            "then give --setting pairingnet.weights=RUN",
-        )
-    loaded = load_weights(weights or SHIPPED, SHIPPED)
-    network = PairingNet(config_from_dict(PairingNetConfig, loaded.config))
-    load_module(network, loaded)
-    return network, loaded.sha256
 
 
 class _Run:

@@ -33,14 +33,14 @@ from reassembly.errors import InputError
 from reassembly.keypoints.describe import CANDIDATES, describe
 from reassembly.puzzle import Fragment
 from reassembly.solvers.diffusing import (
-    Device,
     DiffusionSolver,
     check_heads,
-    load_network,
     noisy_poses,
     pose_losses,
     sampled,
 )
+from reassembly.solvers.settings import Device
+from reassembly.weights import load_network
 
 __all__ = ["PuzzleFusionNet", "Puzzlefusion", "bytes_of", "free_bytes"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import shapely
@@ -27,6 +27,12 @@ from reassembly.outline.contour import resample
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
 from reassembly.solvers.base import ProgressCallback, report
+from reassembly.solvers.settings import (
+    Device,
+    check_choice,
+    check_counts,
+    check_device_here,
+)
 from reassembly.texture.patches import cut_patches, whole_piece
 from reassembly.weights import list_weights, load_reassemblenet, load_texture_encoder
 
@@ -37,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["Reassemblenet", "agreements", "contact_and_overlap", "poses_of"]
 
 Selector = Literal["fps", "frozen", "learnable"]
-Device = Literal["cpu", "cuda"]
 Floats = NDArray[np.float64]
 
 SHIPPED: Mapping[Selector, str] = {
@@ -100,16 +105,12 @@ class Reassemblenet:
         adaptive: bool | None = None,
     ) -> None:
         if selector is not None:
-            _check_choice("selector", selector, get_args(Selector))
-        _check_choice("device", device, get_args(Device))
-        for name, value in (("steps", steps), ("samples", samples)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name} is {value!r}", "Give a whole number above 0")
+            check_choice("selector", selector, get_args(Selector))
+        check_counts(steps=steps, samples=samples)
+        check_device_here(device)
         for name, choice in (("ancestral", ancestral), ("adaptive", adaptive)):
             if not isinstance(choice, bool | None):
                 raise InputError(f"{name} is {choice!r}", "Give true or false")
-        if device == "cuda" and not torch.cuda.is_available():
-            raise InputError("there is no CUDA GPU here", "Use --device cpu")
         model, encoder, sha256 = _load(selector, weights)
         if adaptive is not None:
             keypoints = replace(model.config.keypoints, adaptive=adaptive)
@@ -391,11 +392,6 @@ def _load(
             "Use the encoder they were trained with",
         )
     return model, encoder, loaded.sha256
-
-
-def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InputError(f"{name} is {value!r}", f"Choose one of {', '.join(choices)}")
 
 
 def _repeated(tokens: Tokens, pieces: int, count: int) -> Tokens:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reassembly.errors import InputError
 from reassembly.io.files import atomic_write
@@ -34,6 +34,7 @@ __all__ = [
     "download",
     "list_weights",
     "load_module",
+    "load_network",
     "load_reassemblenet",
     "load_texture_encoder",
     "load_weights",
@@ -56,6 +57,7 @@ MAKERS = {
 }
 """How weights of a kind are trained."""
 
+N = TypeVar("N", bound="torch.nn.Module")
 DownloadProgress = Callable[[int, int, str], None]
 """(bytes done, bytes in all, what)"""
 
@@ -247,6 +249,40 @@ def load_texture_encoder(name_or_path: str | PathLike[str]) -> tuple[TextureEnco
     trunk = ResNet18(int(weights.config["width"]))
     load_module(trunk, weights)
     return TextureEncoder(trunk, int(weights.config["input_px"])).eval(), weights
+
+
+def load_network(
+    system: str,
+    network: Callable[[Any], N],
+    section: type[Any],
+    weights: str | None,
+) -> tuple[N, str]:
+    """A baseline's network as it was trained, on the CPU, and the checksum of its weights.
+
+    Args:
+        system: its name, also that of its weights and of their kind.
+        network: builds it from its section of the configuration.
+        section: the type of that section.
+        weights: a name, a safetensors file or the folder of a run; those shipped when left out.
+    """
+    from reassembly.config import config_from_dict
+
+    if weights is None and system not in {file.name for file in list_weights()}:
+        raise InputError(
+            f"no weights of {system} come with reassembly",
+            f"Train some with `reassembly train --stage pretrain --config {system} --out RUN`, "
+            "then give --weights RUN",
+        )
+    found = load_weights(system if weights is None else weights, system)
+    try:
+        config = config_from_dict(section, found.config)
+    except InputError:
+        raise InputError(
+            f"the weights {found.name} are of another version", "Train them again"
+        ) from None
+    built = network(config)
+    load_module(built, found)
+    return built.eval(), found.sha256
 
 
 def differences(
