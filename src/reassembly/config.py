@@ -201,6 +201,9 @@ class TrainingConfig:
     batch: int = 64
     """Puzzles a step; pieces for the stage `selector`, patches' puzzles for `texture`."""
     steps: int = 20000
+    minutes: float = 0.0
+    """If above 0: the run ends after so many minutes of training, what was resumed counted
+    together, or after `steps`, and the learning rate falls with whichever ends it sooner."""
     given: float = 0.25
     """Beyond the paper: the share of puzzles in which, besides the anchor's, poses of some other
     pieces are given, as they are where a user locks pieces."""

@@ -142,6 +142,30 @@ def test_resuming_a_complete_run_changes_nothing(tmp_path, small_pool, small_con
     assert (out / "weights.safetensors").read_bytes() != before
 
 
+def test_a_run_of_so_many_minutes_ends_with_a_rate_near_zero(tmp_path, small_pool, small_config):
+    """Its time goes on where it was resumed, and a run whose time is over is complete."""
+    out = tmp_path / "run"
+    training = replace(
+        small_config.training, steps=10**6, minutes=0.1, warmup=1, validate_every=10**6
+    )
+    config = replace(small_config, training=training)
+    first = run(out, small_pool, config, validation=small_pool, progress=stop_at(60))
+    assert first.stopped == "interrupted" and first.planned == 10**6
+    spent = checkpoint(out)["spent_s"]
+    assert 0 < spent < 6
+    begun = time.monotonic()
+    ended = train(out, resume=True, device="cpu")
+    assert ended.stopped is None and ended.steps == ended.planned > first.steps
+    assert time.monotonic() - begun < 6 - spent + 15
+    assert ended.figures, "validated at its end"
+    assert checkpoint(out)["spent_s"] >= 6
+    with (out / "metrics.csv").open(newline="") as file:
+        rates = [float(row["learning_rate"]) for row in csv.DictReader(file) if row["loss"]]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < 0.02 * rates[0]
+    assert train(out, resume=True, device="cpu").steps == ended.steps
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows ends processes without a signal")
 def test_a_killed_process_leaves_a_run_that_resumes(tmp_path, small_pool, small_config):
     out = tmp_path / "run"

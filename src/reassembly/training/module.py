@@ -55,6 +55,9 @@ class Training(pl.LightningModule):
         self.bad_step: Tensor | None = None
         """(), on the device: the first step whose loss or gradient was not finite, or -1."""
         self.looked = 0
+        self.spent_s: float = 0.0 if checkpoint is None else checkpoint.get("spent_s", 0.0)
+        """Seconds of training at the last look, those before a resumption included."""
+        self._begun = time.monotonic() - self.spent_s
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Numbers of puzzles; the puzzles themselves are where the network is."""
@@ -77,9 +80,20 @@ class Training(pl.LightningModule):
         self.stage.move(self.device)
         self.bad_step = torch.tensor(-1, device=self.device)
 
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["spent_s"] = self.spent_s
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the planned steps, or all of the planned time, are behind."""
+        step = self.start if self._trainer is None else self.global_step
+        limit = 60 * self.config.minutes
+        return step >= self.config.steps or 0 < limit <= self.spent_s
+
     def on_train_start(self) -> None:
         """What the configuration says holds, also where a checkpoint was taken up that has other
         rates."""
+        self._begun = time.monotonic() - self.spent_s
         for entry in self.trainer.lr_scheduler_configs:
             schedule: Any = entry.scheduler
             schedule.base_lrs = [self.config.learning_rate for _ in schedule.base_lrs]
@@ -92,6 +106,9 @@ class Training(pl.LightningModule):
     def training_step(self, batch: tuple[int, Numbers], _: int) -> Tensor:
         """Losses of one step; see `sampler.Steps` for what a batch is."""
         step, numbers = batch
+        if step % LOG_EVERY == 0:  # All ranks go by the clock of one, and see it seldom.
+            now = time.monotonic() - self._begun
+            self.spent_s = float(self.trainer.strategy.broadcast(now))
         seed = _mixed(self.config.seed, self.batches.rank, step)
         torch.manual_seed(seed)
         losses = self.stage.losses(numbers, step, torch.Generator().manual_seed(seed))
@@ -115,7 +132,7 @@ class Training(pl.LightningModule):
         self._add("gradient", norm.detach())
 
     def configure_optimizers(self) -> Any:
-        """The optimiser, and its rate: a rise, then a cosine to zero."""
+        """The optimiser, and its rate: a rise, then a cosine to zero at the run's end."""
         config = self.config
         trained = [p for p in self.network.parameters() if p.requires_grad]
         groups: list[dict[str, Any]] = [
@@ -138,6 +155,8 @@ class Training(pl.LightningModule):
             if not config.decay:
                 return rise
             through = max(0, step - config.warmup) / max(1, config.steps - config.warmup)
+            if config.minutes > 0:
+                through = max(through, self.spent_s / (60 * config.minutes))
             return rise * (1 + math.cos(math.pi * min(through, 1.0))) / 2
 
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
@@ -249,7 +268,7 @@ class Checkpoints(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
     ) -> None:
         due = time.monotonic() - self.saved > 60 * self.minutes
-        ending = trainer.should_stop or trainer.global_step == trainer.max_steps
+        ending = trainer.should_stop
         if _agreed(trainer, due) or ending:
             self.save(trainer, pl_module)
 
@@ -291,10 +310,12 @@ class Curve(pl.Callback):
     ) -> None:
         assert isinstance(pl_module, Training)
         step, config = trainer.global_step, pl_module.config
-        if step % LOG_EVERY == 0 or step == config.steps:
+        if step % LOG_EVERY == 0 or pl_module.complete:
             pl_module.check_health(self.checkpoint)
             self._log(trainer, pl_module)
-        if config.validate_every and (step % config.validate_every == 0 or step == config.steps):
+        if config.validate_every and (
+            step % config.validate_every == 0 or pl_module.complete
+        ):
             self.validate(trainer, pl_module)
         if self.progress is not None and trainer.is_global_zero:
             self.progress(step, config.steps, self.text)
@@ -346,6 +367,10 @@ class Stopping(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
     ) -> None:
+        assert isinstance(pl_module, Training)
+        if pl_module.complete:
+            trainer.should_stop = True
+            return
         if self.minutes is not None and time.monotonic() - self.begun > 60 * self.minutes:
             self.reason = self.reason or "out of time"
         if _agreed(trainer, self.reason is not None):

@@ -212,10 +212,10 @@ def _fit(
     checkpoint, weights = folder / "checkpoints" / "last.ckpt", folder / RUN_FILE
     planned = module.config.steps
     averaging, stopping = Averaging(module.config.ema), Stopping(minutes)
-    if module.start >= planned:
+    if module.complete:
         module.restore(averaging)
         _export(module, averaging, weights)
-        return Outcome(module.start, planned, None, weights, {})
+        return Outcome(module.start, module.start, None, weights, {})
     curve = Curve(module.stage, averaging, checkpoint, folder / "pictures", progress)
     loggers: list[Logger] = [MetricsFile(folder / "metrics.csv", module.start)]
     if importlib.util.find_spec("tensorboard") is not None:
@@ -250,7 +250,10 @@ def _fit(
         )
     if trainer.is_global_zero:
         _export(module, averaging, weights)
-    return Outcome(trainer.global_step, planned, stopping.reason, weights, curve.latest)
+    done = trainer.global_step
+    return Outcome(
+        done, done if module.complete else planned, stopping.reason, weights, curve.latest
+    )
 
 
 def _export(module: Training, averaging: Averaging, path: Path) -> None:
