@@ -239,6 +239,23 @@ class Config:
 
 T = TypeVar("T")
 
+ELSEWHERE = {
+    "bs": "batch",
+    "batch_size": "batch",
+    "epochs": "steps",
+    "max_epochs": "steps",
+    "max_steps": "steps",
+    "iterations": "steps",
+    "optim": "optimizer",
+    "grad_clip": "clip",
+    "hidden": "width",
+    "dim": "width",
+    "d_model": "width",
+}
+"""What keys are called in other programs, besides by their initials, such as lr."""
+ALIKE = 0.6
+"""From this likeness (difflib's, up to 1) on, a key counts as a slip of the pen."""
+
 
 def load_config(path: str | PathLike[str]) -> Config:
     """Reads a YAML file.
@@ -275,8 +292,11 @@ def config_from_dict(kind: type[T], content: Any, path: Path | None = None, pref
     values: dict[str, Any] = {}
     for key, value in content.items():
         if key not in names:
-            near = difflib.get_close_matches(str(key), names, 1, 0.0)[0]
-            raise InputError(f"unknown key {prefix}{key}", f"The nearest is {prefix}{near}", path)
+            near = _nearest(kind, str(key))
+            remedy = f"The nearest is {prefix}{near}"
+            if near is None:
+                remedy = f"There are {', '.join(f'{prefix}{name}' for name in names)}"
+            raise InputError(f"unknown key {prefix}{key}", remedy, path)
         if is_dataclass(hints[key]):
             values[key] = config_from_dict(
                 hints[key],
@@ -287,6 +307,28 @@ def config_from_dict(kind: type[T], content: Any, path: Path | None = None, pref
         else:
             values[key] = _checked(hints[key], value, f"{prefix}{key}", path)
     return kind(**values)
+
+
+def _nearest(kind: type[Any], key: str) -> str | None:
+    """The key that is probably meant, in this section or in one inside of it, as `a.b`."""
+    keys = _keys(kind)
+    last = {name: name.rpartition(".")[2] for name in keys}
+    initials = {name: "".join(word[0] for word in own.split("_")) for name, own in last.items()}
+    tries = [name for name in keys if last[name] == key]
+    tries += [name for name in keys if last[name] == ELSEWHERE.get(key)]
+    tries += [name for name in keys if "_" in last[name] and initials[name] == key]
+    here = [name for name in keys if "." not in name]
+    tries += difflib.get_close_matches(key, here, 1, ALIKE)
+    return tries[0] if tries else None
+
+
+def _keys(kind: Any) -> list[str]:
+    """All keys of a section, its own before those of sections inside of it."""
+    hints = get_type_hints(kind)
+    inside = [
+        f"{name}.{key}" for name, hint in hints.items() if is_dataclass(hint) for key in _keys(hint)
+    ]
+    return [*hints, *inside]
 
 
 def _checked(hint: Any, value: Any, name: str, path: Path | None) -> Any:
