@@ -1,6 +1,13 @@
 import hashlib
 import json
+import os
 import shutil
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import torch
@@ -206,3 +213,97 @@ def test_the_command_lists_and_adds(tmp_path, own_store):
     listed = CliRunner().invoke(app, ["weights"]).output
     assert "line" in listed and index["line"]["sha256"][:8] in listed and "not downloaded" in listed
     shutil.rmtree(own_store)
+
+
+def test_a_shipped_file_that_is_gone_is_not_called_a_download(tmp_path, own_store):
+    linear(tmp_path / "a.safetensors")
+    (tmp_path / "card.md").write_text("A line\n")
+    added = add_weights(tmp_path / "a.safetensors", "line", tmp_path / "card.md")
+    assert added.shipped
+    added.path.unlink()
+    listed = CliRunner().invoke(app, ["weights"]).output
+    words = " ".join(listed.split())
+    assert words.count("not downloaded") == 1, "imagenet-resnet18 alone"
+    assert "missing from the installation" in words and "install reassembly again" in words
+
+
+def test_paths_are_made_to_hold_anywhere_and_names_stay(tmp_path, own_store, monkeypatch):
+    (tmp_path / "run").mkdir()
+    linear(tmp_path / "run" / "weights.safetensors")
+    (tmp_path / "card.md").write_text("A line\n")
+    add_weights(tmp_path / "run", "line", tmp_path / "card.md")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "line").mkdir()  # Where weights are named, a name comes before a folder.
+    for name in ("line", "imagenet-resnet18", "hf:owner/name@main", "nothing"):
+        assert store.anywhere(name) == name
+    found = store.anywhere("run")
+    monkeypatch.chdir(tmp_path.parent)
+    assert load_weights(found, "selector").config == {"width": 3}
+
+
+@contextmanager
+def hub(content):
+    """A hub with one public repository, `someone/thing`; gives its address."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            there = self.path == "/someone/thing/resolve/main/weights.safetensors"
+            self.send_response(200 if there else 404)
+            if there:
+                self.send_header("X-Repo-Commit", "0" * 40)
+                self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+            else:
+                self.send_header("X-Error-Code", "RepoNotFound")
+            self.send_header("Content-Length", str(len(content) if there else 0))
+            self.end_headers()
+            return there
+
+        def do_GET(self):
+            if self.do_HEAD():
+                self.wfile.write(content)
+
+        def log_message(self, *_):
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_the_hub_is_asked_once_and_what_it_gave_needs_no_network(tmp_path):
+    linear(tmp_path / "weights.safetensors")
+    content = (tmp_path / "weights.safetensors").read_bytes()
+
+    def get(name, address):
+        ours = {"HF_ENDPOINT": address, "HF_HUB_CACHE": str(tmp_path / "hub"), "NO_PROXY": "*"}
+        off = {"HF_HUB_OFFLINE", "HF_TOKEN"}
+        inherited = {key: value for key, value in os.environ.items() if key not in off}
+        command = [sys.executable, "-m", "reassembly.cli", "weights", "get", name]
+        return subprocess.run(
+            command, env={**inherited, **ours}, capture_output=True, text=True, timeout=60
+        )
+
+    with hub(content) as address:
+        absent = get("hf:someone/nothing", address)
+    assert absent.returncode == 2 and "Check that it exists" in absent.stderr
+
+    begun = time.monotonic()
+    failed = get("hf:someone/thing", address)
+    assert time.monotonic() - begun < 15
+    assert failed.returncode == 2
+    said = "error: hf:someone/thing cannot be reached. Check the connection, then try again."
+    assert failed.stderr.strip() == said
+
+    with hub(content) as address:
+        fetched = get("hf:someone/thing", address)
+    assert fetched.returncode == 0, fetched.stderr
+    again = get("hf:someone/thing", address)
+    assert (again.returncode, again.stdout) == (0, fetched.stdout), again.stderr
+    found = (tmp_path / "hub").rglob("weights.safetensors")
+    assert [path.read_bytes() for path in found] == [content]

@@ -702,7 +702,11 @@ def weights(context: typer.Context) -> None:
     for heading in ("kind", "MB", "sha256", "what it is"):
         table.add_column(heading, justify="right" if heading == "MB" else "left")
     for file in list_weights():
-        about = file.about if file.present else f"not downloaded. {file.about}"
+        about = file.about
+        if not file.present and file.shipped:
+            about = f"missing from the installation: install reassembly again. {about}"
+        elif not file.present:
+            about = f"not downloaded. {about}"
         table.add_row(file.name, file.kind, f"{file.bytes / 1e6:.1f}", file.sha256[:8], about)
     _print(table)
 

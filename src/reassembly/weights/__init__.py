@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -29,7 +31,9 @@ __all__ = [
     "WeightFile",
     "Weights",
     "add_weights",
+    "anywhere",
     "cache_folder",
+    "check_weights",
     "differences",
     "download",
     "list_weights",
@@ -56,6 +60,8 @@ MAKERS = {
     },
 }
 """How weights of a kind are trained."""
+HUB_TIMEOUT_S = 5.0
+"""How long the hub may take to answer."""
 
 N = TypeVar("N", bound="torch.nn.Module")
 DownloadProgress = Callable[[int, int, str], None]
@@ -113,6 +119,27 @@ class WeightFile:
     about: str
     """First line of the model card."""
     present: bool
+
+    @property
+    def shipped(self) -> bool:
+        """Whether it comes with the package; otherwise it is downloaded."""
+        return self.path.parent == HERE
+
+
+def anywhere(name_or_path: str | PathLike[str]) -> str:
+    """The same weights, so that they are found from any working folder.
+
+    A path becomes absolute; names, `hf:owner/name` among them, stay, and so does what is neither.
+    """
+    text = os.fspath(name_or_path)
+    path = Path(text)
+    return text if _is_name(text) or not path.exists() else str(path.resolve())
+
+
+def check_weights(name_or_path: str | PathLike[str], *expect: str) -> None:
+    """Raises `InputError` where there are no such weights, without reading them; arguments as of
+    `load_weights`."""
+    _find(os.fspath(name_or_path), expect[0])
 
 
 def load_weights(name_or_path: str | PathLike[str], *expect: str) -> Weights:
@@ -392,6 +419,10 @@ def cache_folder() -> Path:
     return base / "reassembly"
 
 
+def _is_name(text: str) -> bool:
+    return text.startswith("hf:") or text in PUBLISHED or text in _index()
+
+
 def _find(text: str, expect: str) -> tuple[Path, str | None]:
     """The file that is meant, and the checksum it should have, where that is known."""
     if text.startswith("hf:"):
@@ -519,17 +550,18 @@ def _convert(wanted: Download, content: bytes, target: Path) -> None:
 
 
 def _from_hub(text: str, local_only: bool) -> Path:
-    """`weights.safetensors` of `hf:owner/name[@revision]`."""
+    """`weights.safetensors` of `hf:owner/name[@revision]`; what was fetched before needs no net."""
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     owner_name, _, revision = text.removeprefix("hf:").partition("@")
     try:
-        return Path(
-            hf_hub_download(
-                owner_name, RUN_FILE, revision=revision or None, local_files_only=local_only
+        with _quiet_hub():
+            stored = local_only or not _hub_answers(owner_name, revision)
+            path = hf_hub_download(
+                owner_name, RUN_FILE, revision=revision or None, local_files_only=stored
             )
-        )
+        return Path(path)
     except HFValidationError:
         raise InputError(f"{text} is no name on the hub", "Write hf:owner/name") from None
     except LocalEntryNotFoundError:
@@ -538,8 +570,40 @@ def _from_hub(text: str, local_only: bool) -> Path:
             what = f"{text} has not been downloaded"
             remedy = f"Run `reassembly weights get {text}` first"
         raise InputError(what, remedy) from None
-    except (HfHubHTTPError, OSError) as error:
-        raise InputError(
-            f"{text} cannot be fetched: {str(error).splitlines()[0]}",
-            f"Check that it exists, is public and holds {RUN_FILE}",
-        ) from None
+    except Exception as error:  # What a lost connection raises differs by the hub's version.
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        remedy = "Check the connection and the disk, then try again"
+        if isinstance(error, HfHubHTTPError):
+            remedy = f"Check that it exists, is public and holds {RUN_FILE}"
+        raise InputError(f"{text} cannot be fetched: {reason}", remedy) from None
+
+
+def _hub_answers(owner_name: str, revision: str) -> bool:
+    """Whether the hub can be reached: asked once, as `hf_hub_download` itself would go on asking
+    for half a minute."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        get_hf_file_metadata(
+            hf_hub_url(owner_name, RUN_FILE, revision=revision or None), timeout=HUB_TIMEOUT_S
+        )
+    except HFValidationError:
+        raise
+    except HfHubHTTPError:
+        return True
+    except Exception:  # What a missing network raises differs by the hub's version.
+        return False
+    return True
+
+
+@contextmanager
+def _quiet_hub() -> Iterator[None]:
+    """Keeps the hub's library from logging what our errors say."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
