@@ -1,22 +1,30 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
+from datetime import datetime
 
+import cv2
+import numpy as np
 import pytest
 import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
+from reassembly import cli
 from reassembly.config import FeatureConfig, load_config
-from reassembly.errors import InputError
+from reassembly.errors import InputError, InputWarning
 from reassembly.keypoints.selector import KeypointSelector
+from reassembly.texture.resnet import ResNet18
+from reassembly.training import stages
 from reassembly.training.prepare import made_puzzles, prepare
-from reassembly.training.run import named_config, train
+from reassembly.training.run import STAGES, named_config, train
 from reassembly.training.sampler import Batches
 from reassembly.training.textures import keep_patches
 from reassembly.weights import (
@@ -24,6 +32,7 @@ from reassembly.weights import (
     load_reassemblenet,
     load_texture_encoder,
     load_weights,
+    save_weights,
 )
 
 
@@ -106,7 +115,8 @@ def test_a_run_tells_everything_about_itself(tmp_path, small_pool, small_config)
     assert (settings.model.keypoints.k, settings.training.steps) == (8, 8)
     assert yaml.safe_load((out / "config.yaml").read_text()).keys() == settings.to_dict().keys()
     about = json.loads((out / "run.json").read_text())
-    assert about["stage"] == "pretrain" and about["versions"]["torch"] == torch.__version__
+    assert about["stage"] == "pretrain"
+    assert about["history"][0]["versions"]["torch"] == torch.__version__
     with (out / "metrics.csv").open(newline="") as file:
         rows = {int(row["step"]): row for row in csv.DictReader(file)}
     assert set(rows) == {4, 8}
@@ -264,6 +274,196 @@ def test_settings_that_fail_are_not_taken_up_by_the_next_attempt(
     assert train(out, resume=True, device="cpu").steps == 6
     run(tmp_path / "whole", small_pool, small_config)
     assert same(checkpoint(tmp_path / "whole")["state_dict"], checkpoint(out)["state_dict"])
+
+
+def test_a_run_is_resumed_from_any_working_folder(tmp_path, small_pool, small_config, monkeypatch):
+    """Data, validation, first weights and encoder were named by paths from where it was begun."""
+    begun, elsewhere = tmp_path / "begun", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copytree(small_pool, begun / "data")
+    monkeypatch.chdir(begun)
+    train("S", "selector", config=small_config, data="data", device="cpu", steps=1)
+    save_weights("T.safetensors", ResNet18(4), "texture", {"width": 4, "input_px": 16})
+    changes = ["model.keypoints.selector=frozen", "model.features.encoder=T.safetensors"]
+    with pytest.raises(InputError, match="step 1"):
+        fails = [*changes, "loss.translation=1e38"]
+        run("run", "data", small_config, validation="data", init="S", changes=fails)
+    monkeypatch.chdir(elsewhere)
+    mended = ["loss.translation=1"]
+    train(begun / "run", resume=True, device="cpu", changes=mended, progress=stop_at(3))
+    assert train("../begun/run", resume=True, device="cpu").steps == 6
+    network, weights = load_reassemblenet(begun / "run")
+    encoder, _ = load_texture_encoder(network.config.features.encoder)
+    assert encoder.dim == 32
+    chosen = {k: v for k, v in weights.tensors.items() if k.startswith("selector.")}
+    trained = load_file(begun / "S" / "weights.safetensors")
+    assert same({f"selector.{k}": v for k, v in trained.items()}, chosen)
+
+
+@pytest.mark.parametrize("place", ["run/pool", "data"])
+def test_a_run_that_moved_finds_what_moved_with_it(tmp_path, small_pool, small_config, place):
+    before, after = tmp_path / "before", tmp_path / "after"
+    shutil.copytree(small_pool, before / place)
+    with pytest.raises(InputError, match="step 1"):
+        run(before / "run", before / place, small_config, changes=["loss.translation=1e38"])
+    before.rename(after)
+    changes = ["loss.translation=1"]
+    train(after / "run", resume=True, device="cpu", changes=changes, progress=stop_at(3))
+    assert json.loads((after / "run" / "run.json").read_text())["data"] == str(after / place)
+    if place == "data":
+        (after / "data").rename(tmp_path / "far")
+        with pytest.raises(InputError, match="--data"):
+            train(after / "run", resume=True, device="cpu")
+        train(after / "run", resume=True, data=tmp_path / "far", device="cpu", steps=4)
+    assert train(after / "run", resume=True, device="cpu", steps=5).steps == 5
+
+
+def test_a_pool_in_another_place_than_the_run_stays_where_it_is(tmp_path, small_pool, small_config):
+    """Also where the run, after its move, has something else beside it under the same name."""
+    (tmp_path / "before").mkdir()
+    shutil.copytree(small_pool, tmp_path / "before" / "data")
+    out = tmp_path / "before" / "run"
+    run(out, tmp_path / "before" / "data", small_config, progress=stop_at(3))
+    (tmp_path / "after" / "data").mkdir(parents=True)
+    out.rename(tmp_path / "after" / "run")
+    assert train(tmp_path / "after" / "run", resume=True, device="cpu").steps == 6
+
+
+def test_names_of_weights_stay_names(tmp_path, small_pool, small_config, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("selector", "texture"):
+        (tmp_path / name).mkdir()
+    frozen = ["model.keypoints.selector=frozen"]
+    for encoder in ("texture", "imagenet-resnet18", "hf:owner/name"):
+        out = tmp_path / f"run-{encoder[:3]}"
+        changes = [*frozen, f"model.features.encoder={encoder}"]
+        run(out, small_pool, small_config, changes=changes, init="selector", steps=1)
+        assert load_config(out / "config.yaml").model.features.encoder == encoder
+        assert json.loads((out / "run.json").read_text())["init"] == "selector"
+
+
+def test_an_encoder_that_moved_can_be_named_anew(tmp_path, small_pool, small_config):
+    out = tmp_path / "run"
+    for name in "AB":
+        file = tmp_path / f"{name}.safetensors"
+        save_weights(file, ResNet18(4), "texture", {"width": 4, "input_px": 16})
+
+    def encoder(name):
+        return [f"model.features.encoder={tmp_path / name}.safetensors"]
+
+    run(out, small_pool, small_config, changes=encoder("A"), steps=1)
+    with pytest.raises(InputError, match=r"encoder .*A\.safetensors instead of .*B"):
+        train(out, resume=True, device="cpu", steps=2, changes=encoder("B"))
+    (tmp_path / "A.safetensors").unlink()
+    train(out, resume=True, device="cpu", steps=2, changes=encoder("B"))
+    assert load_reassemblenet(out)[0].config.features.encoder == str(tmp_path / "B.safetensors")
+
+
+def test_the_history_of_a_run_is_kept(tmp_path, small_pool, small_config, monkeypatch):
+    def resumed(command, **more):
+        monkeypatch.setattr(sys, "argv", command)
+        return train(out, resume=True, device="cpu", **more)
+
+    def told():
+        return json.loads((out / "run.json").read_text())
+
+    out = tmp_path / "run"
+    monkeypatch.setattr(sys, "argv", ["first"])
+    run(out, small_pool, small_config, progress=stop_at(2))
+    resumed(["second"], progress=stop_at(3))
+    with pytest.raises(InputError, match="unknown key"):
+        resumed(["wrong"], changes=["training.lr=1"])
+    with pytest.raises(InputError, match="step 4"):
+        resumed(["diverged"], changes=["loss.translation=1e38"])
+    history = told()["history"]
+    assert [each["command"] for each in history] == [["first"], ["second"], ["diverged"]]
+    begun = [datetime.fromisoformat(each["started"]) for each in history]
+    assert begun == sorted(begun) and begun[0].utcoffset() is not None
+    assert all(each["versions"]["torch"] == torch.__version__ for each in history)
+
+    older = {key: told()[key] for key in ("stage", "data", "validation", "init")}
+    older |= {"command": ["long ago"], "versions": {"torch": "1"}}
+    (out / "run.json").write_text(json.dumps(older))
+    resumed(["last"])
+    assert [each["command"] for each in told()["history"]] == [["long ago"], ["last"]]
+    assert told()["history"][0]["versions"] == {"torch": "1"}
+
+
+def test_a_pool_too_small_to_hold_some_back_is_told(tmp_path, small_pool, small_config):
+    shard = load_file(small_pool / "shard-00000.safetensors")
+    rows = int(shard["pieces"][:9].sum())
+    nine = {name: value[: 9 if name == "pieces" else rows] for name, value in shard.items()}
+    small = tmp_path / "nine"
+    small.mkdir()
+    save_file(nine, small / "shard-00000.safetensors")
+    wished = replace(small_config, data=replace(small_config.data, validation=8))
+    with pytest.warns(InputWarning, match=r"nine: 9 puzzles .* not validated.* --validation"):
+        outcome = run(tmp_path / "a", small, wished, steps=1)
+    assert not outcome.figures
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InputWarning)
+        run(tmp_path / "b", small, small_config, steps=1)
+        run(tmp_path / "c", small, wished, steps=1, changes=["training.validate_every=0"])
+        assert run(tmp_path / "d", small, wished, steps=1, validation=small).figures
+        assert run(tmp_path / "e", small_pool, wished, steps=1).figures
+
+
+def test_tensorboard_shows_the_pictures(tmp_path, small_pool, small_config):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    out = tmp_path / "run"
+    run(out, small_pool, small_config, validation=small_pool)
+    found = events.EventAccumulator(str(out / "tensorboard")).Reload()
+    shown = {each.step: each.encoded_image_string for each in found.Images("assemblies")}
+    assert set(shown) == {4, 6}
+    for step, encoded in shown.items():
+        pixels = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR)
+        assert np.array_equal(pixels, cv2.imread(str(out / "pictures" / f"step-{step:06d}.png")))
+
+
+def test_a_rehearsal_of_the_texture_stage_is_quick(tmp_path):
+    few = ["data.puzzles=4", "data.validation=2"]
+    train(tmp_path / "run", "texture", config="tiny", changes=few, steps=4, workers=1, device="cpu")
+    with (tmp_path / "run" / "metrics.csv").open(newline="") as file:
+        row = list(csv.DictReader(file))[-1]
+    assert float(row["pairs"]) > 200, "no less than a puzzle's worth of pairs"
+    assert float(row["steps_a_second"]) > 0.3, "40 steps in about two minutes, on any machine"
+
+
+def test_mistakes_are_told_before_torch_is_imported(tmp_path, small_pool):
+    """Each of the program's answers would otherwise take seconds."""
+    program = """
+import sys
+from reassembly.errors import InputError
+from reassembly.training.run import train
+out, pool = sys.argv[1:]
+for wish in (
+    {},
+    {"stage": "everything"},
+    {"config": "tinny"},
+    {"changes": ["training.lr=1"]},
+    {"data": "nowhere"},
+    {"data": pool, "validation": "nowhere"},
+    {"data": pool, "init": "nothing"},
+    {"stage": "finetune", "data": pool},
+    {"out": pool, "data": pool},
+    {"resume": True},
+):
+    wish = {"out": out, "stage": "pretrain" if wish else None, "config": "tiny", **wish}
+    try:
+        train(**wish)
+    except InputError as error:
+        print(error)
+    assert not {"torch", "pytorch_lightning"} & set(sys.modules), wish
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "run"), str(small_pool)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert len(ended.stdout.splitlines()) == 10
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_names_of_the_stages_agree():
+    assert set(STAGES) == set(stages.STAGES) == {stage.value for stage in cli.TrainingStage}
 
 
 def test_a_selector_is_trained_on_pieces(tmp_path, small_pool, small_config):

@@ -15,8 +15,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
+from PIL import Image
+from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -29,7 +32,6 @@ __all__ = ["Averaging", "Checkpoints", "Curve", "Stopping", "Training"]
 
 LOG_EVERY = 20
 """Steps between two looks at the losses: each look waits for the GPU."""
-CHECKPOINT_MINUTES = 5.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 TrainProgress = Callable[[int, int, str], None]
@@ -200,8 +202,6 @@ def _unchanged(batch: Any) -> Any:
 
 def _mixed(*numbers: int) -> int:
     """One seed out of several numbers, so that neighbouring ones share nothing."""
-    import numpy as np
-
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
@@ -260,7 +260,7 @@ def _trained(module: pl.LightningModule) -> list[tuple[str, nn.Parameter]]:
 class Checkpoints(pl.Callback):
     """`last.ckpt`, replaced every few minutes and at the end, never by a network gone wrong."""
 
-    def __init__(self, path: Path, minutes: float = CHECKPOINT_MINUTES) -> None:
+    def __init__(self, path: Path, minutes: float) -> None:
         self.path, self.minutes = path, minutes
         self.saved = time.monotonic()
 
@@ -313,9 +313,7 @@ class Curve(pl.Callback):
         if step % LOG_EVERY == 0 or pl_module.complete:
             pl_module.check_health(self.checkpoint)
             self._log(trainer, pl_module)
-        if config.validate_every and (
-            step % config.validate_every == 0 or pl_module.complete
-        ):
+        if config.validate_every and (step % config.validate_every == 0 or pl_module.complete):
             self.validate(trainer, pl_module)
         if self.progress is not None and trainer.is_global_zero:
             self.progress(step, config.steps, self.text)
@@ -342,6 +340,13 @@ class Curve(pl.Callback):
         if self.latest:
             for logger in trainer.loggers:
                 logger.log_metrics({f"val_{k}": v for k, v in self.latest.items()}, step)
+        picture = self.pictures / f"step-{step:06d}.png"
+        if picture.is_file():
+            with Image.open(picture) as image:
+                pixels = np.asarray(image.convert("RGB"))
+            for logger in trainer.loggers:
+                if isinstance(logger, TensorBoardLogger):
+                    logger.experiment.add_image("assemblies", pixels, step, dataformats="HWC")
 
 
 class Stopping(pl.Callback):

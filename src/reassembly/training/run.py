@@ -1,11 +1,13 @@
 """One training run, in a folder that tells everything about it, and that can be resumed.
 
 RUN/config.yaml         the complete configuration
-RUN/run.json            stage, data, command line, versions
+RUN/run.json            stage, data, and the history: command lines, times, versions
 RUN/metrics.csv         the learning curve; RUN/tensorboard the same
 RUN/pictures/           assemblies of validation puzzles
 RUN/checkpoints/last.ckpt
 RUN/weights.safetensors the averaged weights, half precision
+
+Torch and Lightning take seconds to import, so functions do so that come after the first checks.
 """
 
 from __future__ import annotations
@@ -19,36 +21,37 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
-
-import pytorch_lightning as pl
-import torch
-from pytorch_lightning.loggers import Logger, TensorBoardLogger
+from typing import TYPE_CHECKING, Any, Literal
 
 from reassembly._version import __version__
 from reassembly.config import Config, config_from_dict, load_config
-from reassembly.errors import InputError
+from reassembly.errors import InputError, InputWarning
 from reassembly.io.files import atomic_write, check_output_folder
-from reassembly.training.metrics import MetricsFile
-from reassembly.training.module import (
-    CHECKPOINT_MINUTES,
-    Averaging,
-    Checkpoints,
-    Curve,
-    Stopping,
-    Training,
-    TrainProgress,
+from reassembly.weights import (
+    RUN_FILE,
+    anywhere,
+    check_weights,
+    differences,
+    load_weights,
+    save_weights,
 )
-from reassembly.training.pool import Pool
-from reassembly.training.stages import BASELINES, STAGES, stage_of
-from reassembly.training.textures import check_encoder
-from reassembly.weights import RUN_FILE, load_weights, save_weights
 
-__all__ = ["Outcome", "named_config", "train"]
+if TYPE_CHECKING:
+    from pytorch_lightning.loggers import Logger
+
+    from reassembly.training.module import Averaging, Training, TrainProgress
+    from reassembly.training.pool import Pool
+
+__all__ = ["STAGES", "Outcome", "named_config", "train"]
+
+STAGES = ("selector", "texture", "pretrain", "finetune")
+"""Names of what can be trained; see `stages`."""
+CHECKPOINT_MINUTES = 5.0
 
 VALIDATION_SEED_OFFSET = 1_000_003
 """Made validation puzzles come from the training seed plus this."""
@@ -111,6 +114,7 @@ def train(
     """
     folder = Path(out)
     checkpoint = folder / "checkpoints" / "last.ckpt"
+    goes_on = resume and checkpoint.is_file()
     begun = _read_run(folder) if resume else {}
     if resume:
         stage = begun["stage"] if stage is None else stage
@@ -120,18 +124,15 @@ def train(
             )
         config = config or folder / "config.yaml"
         data, validation = data or begun["data"], validation or begun["validation"]
-        init = None if checkpoint.is_file() else begun["init"]
+        init = None if goes_on else begun["init"]
     if stage not in STAGES:
         what = "no stage was named" if stage is None else f"there is no stage {stage!r}"
         raise InputError(what, f"Give --stage one of {', '.join(STAGES)}")
     if stage == "finetune" and not resume and init is None:
         raise InputError("fine-tuning starts from trained weights", "Name them with --init")
-    accelerator = _accelerator(device)
-    settings = _settings(config or "default", changes, steps)
-    if stage == "finetune" and init is not None:
-        load_weights(init, settings.system)
+    settings = _settings(config or "default", changes, steps, begun, folder)
     if resume:
-        _check_same_model(settings, folder / "config.yaml")
+        _check_same_model(settings, begun, folder)
     elif not _is_helper():
         _check_folder(folder)
     if nodes > 1 and data is None:
@@ -139,16 +140,30 @@ def train(
             "several machines cannot share puzzles that are made on the way",
             "Prepare a pool that all of them see, and give it as --data",
         )
-
-    folder.mkdir(parents=True, exist_ok=True)
-    goes_on = resume and checkpoint.is_file()
     learn, judge = data, validation
     if goes_on:  # What was prepared for the run is complete, or it would have no checkpoint.
         learn, judge = (
             folder / name if (folder / name).is_dir() else source
             for name, source in (("pool", data), ("validation", validation))
         )
-    about = _about(stage, data, validation, init or begun.get("init"))
+    for option, source in (("--data", learn), ("--validation", judge)):
+        if source is not None and not Path(source).exists():
+            what, remedy = "there is no such file or folder", f"Name its place with {option}"
+            raise InputError(what, remedy, source)
+    if init is not None:
+        check_weights(init, settings.system if stage in ("pretrain", "finetune") else stage)
+    accelerator = _accelerator(device)
+    if stage == "finetune" and init is not None:
+        load_weights(init, settings.system)
+
+    import torch
+
+    from reassembly.training.module import Training
+    from reassembly.training.stages import stage_of
+
+    folder.mkdir(parents=True, exist_ok=True)
+    about = _about(folder, stage, data, validation, init or begun.get("init"))
+    about["history"] = [*begun.get("history", []), *about["history"]]
     with _told(folder, about, settings) as begins:
         pool, unseen = _pools(folder, stage, settings, learn, judge, workers, preparing)
         torch.manual_seed(settings.training.seed)
@@ -178,12 +193,12 @@ def _told(folder: Path, about: Mapping[str, Any], settings: Config) -> Iterator[
 
     Where a mistake ends it, what was told before is told again: settings that were wrong are not
     taken up by the next attempt. Yields what is to be called when training begins: from then on,
-    something is told in any case.
+    something is told in any case, and the history has this attempt.
     """
     if _is_helper():
         yield lambda: None
         return
-    wanted = {"run.json": json.dumps(about, indent=1) + "\n", "config.yaml": _yaml(settings)}
+    wanted = {"run.json": _json(about), "config.yaml": _yaml(settings)}
     files = {folder / name: text for name, text in wanted.items()}
     before = {file: file.read_text(encoding="utf-8") for file in files if file.is_file()}
     for file, text in files.items():
@@ -192,6 +207,9 @@ def _told(folder: Path, about: Mapping[str, Any], settings: Config) -> Iterator[
     try:
         yield lambda: begun.append(True)
     except InputError:
+        told = folder / "run.json"
+        if begun and told in before:
+            before[told] = _json({**json.loads(before[told]), "history": about["history"]})
         for file in files:
             if file in before:
                 atomic_write(file, before[file])
@@ -209,6 +227,13 @@ def _fit(
     checkpoint_minutes: float,
     progress: TrainProgress | None,
 ) -> Outcome:
+    import pytorch_lightning as pl
+    import torch
+    from pytorch_lightning.loggers import TensorBoardLogger
+
+    from reassembly.training.metrics import MetricsFile
+    from reassembly.training.module import Averaging, Checkpoints, Curve, Stopping
+
     checkpoint, weights = folder / "checkpoints" / "last.ckpt", folder / RUN_FILE
     planned = module.config.steps
     averaging, stopping = Averaging(module.config.ema), Stopping(minutes)
@@ -280,9 +305,17 @@ def named_config(name: str | PathLike[str]) -> Path:
 
 
 def _settings(
-    config: str | PathLike[str] | Config, changes: Sequence[str], steps: int | None
+    config: str | PathLike[str] | Config,
+    changes: Sequence[str],
+    steps: int | None,
+    begun: Mapping[str, Any],
+    folder: Path,
 ) -> Config:
-    """The configuration with the changes of the command line."""
+    """The configuration with the changes of the command line.
+
+    Args:
+        begun: what the run that is resumed tells about itself.
+    """
     import yaml
 
     settings = config if isinstance(config, Config) else load_config(named_config(config))
@@ -306,7 +339,19 @@ def _settings(
     for name in ("batch", "steps"):
         if getattr(settings.training, name) < 1:
             raise InputError(f"training.{name} is 0", "Give 1 or more")
-    return settings
+    return _with_encoder(settings, begun, folder)
+
+
+def _with_encoder(settings: Config, begun: Mapping[str, Any], folder: Path) -> Config:
+    """The same, its encoder named so that it is found from any working folder."""
+    features = settings.model.features
+    encoder = anywhere(_moved(features.encoder, begun.get("folder"), folder))
+    model = replace(settings.model, features=replace(features, encoder=encoder))
+    return replace(settings, model=model)
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=1) + "\n"
 
 
 def _yaml(settings: Config) -> str:
@@ -325,6 +370,10 @@ def _pools(
     preparing: Callable[[int, int, str], None] | None,
 ) -> tuple[Pool, Pool | None]:
     """What is learned from, and what is judged by."""
+    from reassembly.training.pool import Pool
+    from reassembly.training.stages import stage_of
+    from reassembly.training.textures import check_encoder
+
     wanted = settings.data
     if data is None:
         data = _prepared(folder / "pool", stage, settings, None, 0, workers, preparing)
@@ -345,6 +394,12 @@ def _pools(
         return pool, Pool.load(validation, columns)
     held = min(wanted.validation, len(pool) // HELD_OUT)
     if held == 0:
+        if wanted.validation > 0 and settings.training.validate_every > 0 and not _is_helper():
+            warnings.warn(
+                f"{data}: {len(pool)} puzzles are too few to hold one in {HELD_OUT} back, so the "
+                "run is not validated: name others with --validation",
+                InputWarning,
+            )
         return pool, None
     return pool.part(0, len(pool) - held), pool.part(len(pool) - held, len(pool))
 
@@ -375,6 +430,7 @@ def _prepared(
 ) -> Path:
     """A pool in the run's folder, with the textures that the configuration asks for."""
     from reassembly.training.prepare import made_puzzles, prepare, stored_puzzles
+    from reassembly.training.stages import BASELINES
     from reassembly.training.textures import keep_patches, texture_columns
 
     wanted, features = settings.data, settings.model.features
@@ -410,6 +466,8 @@ def _prepared(
 
 
 def _accelerator(device: str) -> str:
+    import torch
+
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("there is no CUDA GPU here", "Use --device cpu")
     gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
@@ -436,6 +494,8 @@ def _is_helper() -> bool:
 
 
 def _load_checkpoint(path: Path) -> dict[str, Any]:
+    import torch
+
     try:
         found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -449,18 +509,51 @@ def _load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _read_run(folder: Path) -> dict[str, Any]:
+    """What a run tells about itself, with paths as of now; see `_about`."""
     file = folder / "run.json"
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-        return {key: found[key] for key in ("stage", "data", "validation", "init")}
-    except (OSError, ValueError, KeyError, TypeError):
+        before = found.get("folder")
+        begun = {"stage": found["stage"], "folder": before}
+        for name in ("data", "validation", "init"):
+            begun[name] = None if found[name] is None else _moved(found[name], before, folder)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError("this is no training run", "Start one without --resume", folder) from None
+    # Files of older versions know the last command alone.
+    last = {key: found[key] for key in ("command", "versions") if key in found}
+    begun["history"] = found.get("history", [last] if last else [])
+    return begun
 
 
-def _check_same_model(settings: Config, file: Path) -> None:
-    from reassembly.weights import differences
+def _moved(path: str, before: str | None, folder: Path) -> str:
+    """Where something lies that a run remembers.
 
-    earlier, now = load_config(file).to_dict(), settings.to_dict()
+    What is in the run's own folder moves with it. What is elsewhere stays, but if it is there no
+    longer, it is looked for at its old place relative to the run: both may have moved together.
+
+    Args:
+        path: as the run remembers it; names stay what they are.
+        before: the run's folder at that time, where it is known.
+        folder: the run's folder.
+    """
+    if before is None or not Path(path).is_absolute():
+        return path
+    try:
+        now = (folder / os.path.relpath(path, before)).resolve()
+    except ValueError:  # Another drive.
+        return path
+    inside = Path(path).is_relative_to(before)
+    return str(now) if inside or (now.exists() and not Path(path).exists()) else path
+
+
+def _check_same_model(settings: Config, begun: Mapping[str, Any], folder: Path) -> None:
+    file = folder / "config.yaml"
+    earlier = _with_encoder(load_config(file), begun, folder).to_dict()
+    now = settings.to_dict()
+    try:
+        check_weights(earlier["model"]["features"]["encoder"], "texture")
+    except InputError:  # It may lie elsewhere now; by its checksum, the pool knows it.
+        del earlier["model"]["features"]["encoder"]
     section = "model" if settings.system == "reassemblenet" else settings.system
     differing = differences({"system": earlier["system"]}, {"system": now["system"]})
     differing += differences(earlier[section], now[section], f"{section}.")
@@ -469,28 +562,36 @@ def _check_same_model(settings: Config, file: Path) -> None:
 
 
 def _about(
+    folder: Path,
     stage: str,
     data: str | PathLike[str] | None,
     validation: str | PathLike[str] | None,
     init: str | PathLike[str] | None,
 ) -> dict[str, Any]:
-    """What the configuration does not tell."""
+    """What the configuration does not tell; paths hold in any working folder."""
     import numpy as np
+    import torch
 
     return {
         "stage": stage,
-        **{
-            name: None if value is None else os.fspath(value)
-            for name, value in (("data", data), ("validation", validation), ("init", init))
-        },
-        "command": sys.argv,
-        "versions": {
-            "reassembly": __version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "pytorch_lightning": version("pytorch_lightning"),
-            "numpy": np.__version__,
-            "cuda": torch.version.cuda,
-            "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        },
+        "folder": str(folder.resolve()),
+        "data": None if data is None else str(Path(data).resolve()),
+        "validation": None if validation is None else str(Path(validation).resolve()),
+        "init": None if init is None else anywhere(init),
+        "history": [
+            {
+                "started": datetime.now(UTC).isoformat(timespec="seconds"),
+                "working_folder": str(Path.cwd()),
+                "command": sys.argv,
+                "versions": {
+                    "reassembly": __version__,
+                    "python": platform.python_version(),
+                    "torch": torch.__version__,
+                    "pytorch_lightning": version("pytorch_lightning"),
+                    "numpy": np.__version__,
+                    "cuda": torch.version.cuda,
+                    "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+                },
+            }
+        ],
     }
