@@ -171,7 +171,7 @@ class Run:
         device: Device,
         progress: ProgressCallback | None = None,
     ) -> Run:
-        """At its beginning."""
+        """The run of a puzzle, of whose pieces not all are locked."""
         fragments = puzzle.fragments
         area = np.array([fragment.area_mm2 for fragment in fragments])
         lies = np.array([fragment.id in locked or not locked for fragment in fragments])
@@ -234,16 +234,16 @@ class Sampler:
 class DiffusionSolver(ABC):
     """A network that denoises poses, as a solver.
 
-    Every piece is placed, in one island. The first sample is the answer, with no search added; the
-    confidence of a piece is the share of the other samples that agree with it, which is within 10
-    degrees and a fifth of the piece's diameter. The piece that all others are placed by has the
-    mean of theirs. One sample knows no confidence.
+    Every piece is placed, in one island. The first sample is the answer, with no search added,
+    unless `best` chooses another. The confidence of a piece is the share of the other samples that
+    agree with it, which is within 10 degrees and a fifth of the piece's diameter. The piece that
+    all others are placed by has the mean of theirs. One sample knows no confidence.
     """
 
     looked = SEEN
     """Fraction of progress at which denoising begins."""
     compares = False
-    """Whether any sample may be the answer, see `best`, instead of the first."""
+    """Whether `best` chooses, so that previews of later samples are worth showing too."""
 
     def __init__(
         self, network: Any, sha256: str, *, steps: int, samples: int, device: Device
@@ -264,7 +264,7 @@ class DiffusionSolver(ABC):
 
     @abstractmethod
     def sampler(self, run: Run) -> Sampler:
-        """Looks at the pieces."""
+        """Looks at the pieces; answers are drawn from what comes back."""
 
     def of_batch(self, batch: Batch, at_once: int, run: Run) -> Sampler:
         """The sampler of a network that needs a batch and nothing else."""
