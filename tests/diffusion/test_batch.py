@@ -43,6 +43,30 @@ def test_the_largest_piece_is_the_anchor():
         assert batch.anchor[batch.anchor_piece].all()
 
 
+def test_what_lies_across_a_break_is_counted_over_all_puzzles():
+    sizes = (3, 5, 4)
+    batch = batch_of(*sizes)
+    assert torch.equal(batch.across < 0, batch.meets_piece < 0)
+    assert (batch.across < 0).any() and not (batch.across == torch.arange(12)[:, None]).any()
+    first = 0
+    for count, met in zip(sizes, batch.across.split(sizes), strict=True):
+        own = met[met >= 0]
+        assert own.min() == first and own.max() == first + count - 1
+        alone = batch.meets_piece[first : first + count]
+        assert torch.equal(own - first, alone[alone >= 0])
+        first += count
+
+
+def test_repeated_puzzles_are_the_same_puzzles_again():
+    batch = batch_of(3, 5)
+    assert batch.scale_mm.shape == (2,)
+    thrice = batch.repeated(3)
+    assert thrice.pieces == (3, 5) * 3 and thrice.local is None
+    assert torch.equal(thrice.points, torch.cat([batch.points] * 3))
+    assert torch.equal(thrice.scale_mm, torch.cat([batch.scale_mm] * 3))
+    assert torch.equal(thrice.across[8:16], torch.where(batch.across < 0, -1, batch.across + 8))
+
+
 @pytest.mark.parametrize("sizes", [(4, 4), (3, 5)])
 def test_turned_pieces_still_meet_where_they_met(sizes):
     batch = batch_of(*sizes)
@@ -51,9 +75,8 @@ def test_turned_pieces_still_meet_where_they_met(sizes):
     for each in (batch, turned):
         scale = each.scale_mm[each.puzzle_of_piece][:, None, None]
         vectors = true_vectors(each)
-        partner = each.meets_piece.clamp_min(0) + each.first_piece[each.puzzle_of_piece, None]
         here = place(each.points / scale, vectors[:, None])
-        there = place(each.meets_point / scale, vectors[partner])
+        there = place(each.meets_point / scale, vectors[each.across])
         gaps.append(((here - there) * scale).norm(dim=-1)[each.meets_piece >= 0])
     assert torch.allclose(gaps[0], gaps[1], atol=0.02)
     # At 384 px the paper's wear of a few pixels is a few millimetres.

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch_geometric.nn import TopKPooling
 
 from reassembly.config import (
     DenoiserConfig,
@@ -14,6 +15,7 @@ from reassembly.config import (
 )
 from reassembly.diffusion.frames import true_vectors
 from reassembly.diffusion.reassemblenet import ReassembleNet
+from reassembly.keypoints.selector import selector_inputs
 from tests.diffusion.made import batch_of
 
 PLAIN = FeatureConfig(local=False, whole=False)
@@ -35,10 +37,10 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-def model(selector="fps", k=10, adaptive=False, features=PLAIN, denoiser=SMALL, texture=6):
+def model(selector="fps", k=10, adaptive=False, features=PLAIN, denoiser=SMALL, **more):
     torch.manual_seed(0)
-    keypoints = KeypointConfig(selector, k, adaptive)
-    return ReassembleNet(ModelConfig(keypoints, features, denoiser), texture_dim=texture)
+    keypoints = KeypointConfig(selector, k, adaptive, **more)
+    return ReassembleNet(ModelConfig(keypoints, features, denoiser), texture_dim=6)
 
 
 def generator(seed=0):
@@ -63,7 +65,7 @@ def test_one_puzzle_is_learnt_by_heart():
     optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3)
     steps, noise = 250, generator()
     rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, steps, pct_start=0.1)
-    copies = repeated(batch, 4)
+    copies = batch.repeated(4)
     for _ in range(steps):
         optimizer.zero_grad()
         net.loss(copies, LossConfig(), noise)["loss"].backward()
@@ -80,20 +82,6 @@ def test_one_puzzle_is_learnt_by_heart():
     assert time.monotonic() - begun < 120
 
 
-def repeated(batch, count):
-    columns = {
-        name: torch.cat([getattr(batch, name)] * count)
-        for name in ("points", "edge_angle", "curvature", "windows", "area", "pose")
-    }
-    return replace(
-        batch,
-        pieces=batch.pieces * count,
-        meets_piece=torch.cat([batch.meets_piece] * count),
-        meets_point=torch.cat([batch.meets_point] * count),
-        **columns,
-    )
-
-
 @pytest.mark.parametrize("selector", ["fps", "frozen", "learnable"])
 def test_choices_are_in_contour_order_and_complete(selector):
     batch = batch_of(4, 3)
@@ -101,6 +89,32 @@ def test_choices_are_in_contour_order_and_complete(selector):
     for piece in range(7):
         own = chosen.candidate[chosen.piece == piece]
         assert len(own) == 10 and (own.diff() > 0).all()
+
+
+def test_choice_and_gates_are_pygs_top_k_pooling():
+    batch, net = batch_of(4, 3), model("learnable", 20, spacing_mm=0.0)
+    pooling = TopKPooling(256, ratio=20)
+    with torch.no_grad():
+        pooling.select.weight.copy_(net.selector.p[None])
+    chosen = net.choose(batch)
+    inputs = selector_inputs(batch.points, batch.curvature, batch.edge_angle)
+    nodes, scores = net.selector.embed(inputs)
+    owner = torch.arange(7).repeat_interleave(100)
+    pooled, *_, kept, _ = pooling(nodes.flatten(0, 1), torch.empty(2, 0).long(), batch=owner)
+    order = kept.argsort()
+    torch.testing.assert_close(kept[order], chosen.piece * 100 + chosen.candidate)
+    torch.testing.assert_close(pooled[order], chosen.gated)
+    torch.testing.assert_close(chosen.scores, scores)
+
+
+def test_gates_carry_gradient_into_the_vector():
+    net = model("learnable", 20)
+    net.choose(batch_of(4)).gated.square().sum().backward()
+    selector = net.selector
+    # p matters only by its direction: its gradient is across it, and not nothing.
+    assert selector.p.grad.norm() > 1e-4
+    assert abs(selector.p.grad @ selector.p) < 1e-3 * selector.p.grad.norm() * selector.p.norm()
+    assert all(parameter.grad.norm() > 0 for parameter in selector.convs[0].lin_value.parameters())
 
 
 def test_the_number_of_keypoints_can_follow_the_outline():
@@ -149,6 +163,22 @@ def test_a_selector_in_training_pays_for_keypoints_that_nothing_meets():
     assert net._unmet(batch, scores.detach()) < min(0.3, good)
     losses = net.loss(batch, LossConfig(), generator())
     assert "meet" in losses and "meet" not in model("frozen").loss(batch, LossConfig(), generator())
+
+
+def test_a_training_step_never_waits_for_a_number():
+    """As recording it on a GPU demands: on tensors without content, nothing can hang on content."""
+    net = model("learnable", features=FeatureConfig(), denoiser=replace(SMALL, mating=False))
+    batch = batch_of(4, 4, texture=6)
+    t, noise = net.draw(batch, generator())
+    turns, given = torch.zeros(8), torch.zeros(8, dtype=torch.bool)
+    t, noise, turns, given = (value.to("meta") for value in (t, noise, turns, given))
+    empty = batch.to("meta").turned(turns)
+    losses = net.to("meta").loss_at(empty, LossConfig(), t, noise, given)
+    assert net.graphable and {"shape", "meet"} < set(losses)
+    losses["loss"].backward()
+    chosen = net.choose(empty)
+    (targets,) = net._meetings(empty, chosen, net.describe(empty, chosen))
+    assert targets.shape == (2, 40, 41)
 
 
 def test_given_poses_are_known_and_do_not_count():

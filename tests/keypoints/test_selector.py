@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch_geometric.nn import TopKPooling, TransformerConv
+from torch_geometric.nn import TransformerConv
 
 from reassembly.keypoints.selector import (
     CompleteGraphConv,
@@ -68,34 +68,6 @@ def test_the_dense_convolution_is_pygs_on_the_complete_graph():
         )
 
 
-def test_choice_and_gates_are_pygs_top_k_pooling():
-    torch.manual_seed(1)
-    selector = KeypointSelector()
-    pooling = TopKPooling(256, ratio=20)
-    with torch.no_grad():
-        pooling.select.weight.copy_(selector.p[None])
-    inputs = selector_inputs(*candidates())
-
-    selection = selector(inputs, 20)
-    nodes, _ = selector.embed(inputs)
-    batch = torch.arange(3).repeat_interleave(100)
-    pooled, *_, chosen, _ = pooling(nodes.flatten(0, 1), torch.empty(2, 0).long(), batch=batch)
-
-    order = chosen.argsort()
-    torch.testing.assert_close(chosen[order].view(3, 20) % 100, selection.indices)
-    torch.testing.assert_close(pooled[order].view(3, 20, 256), selection.features)
-
-
-def test_gates_carry_gradient_into_the_vector():
-    torch.manual_seed(2)
-    selector = KeypointSelector()
-    selector(selector_inputs(*candidates()), 20).features.square().sum().backward()
-    # p matters only by its direction: its gradient is across it, and not nothing.
-    assert selector.p.grad.norm() > 1e-4
-    assert abs(selector.p.grad @ selector.p) < 1e-3 * selector.p.grad.norm() * selector.p.norm()
-    assert all(parameter.grad.norm() > 0 for parameter in selector.convs[0].lin_value.parameters())
-
-
 def test_untrained_heads_look_around_each_candidate():
     torch.manual_seed(6)
     selector = KeypointSelector()
@@ -119,13 +91,13 @@ def test_where_the_contour_begins_does_not_matter():
     selector = KeypointSelector().eval()
     points, curvature, angle = candidates(pieces=4)
     shift = 37
-    plain = selector(selector_inputs(points, curvature, angle), 20)
-    rolled = selector(
-        selector_inputs(points.roll(shift, 1), curvature.roll(shift, 1), angle.roll(shift, 1)), 20
+    _, plain = selector.embed(selector_inputs(points, curvature, angle))
+    _, rolled = selector.embed(
+        selector_inputs(points.roll(shift, 1), curvature.roll(shift, 1), angle.roll(shift, 1))
     )
-    torch.testing.assert_close(rolled.scores, plain.scores.roll(shift, 1), atol=1e-5, rtol=1e-5)
-    expected = ((plain.indices + shift) % 100).sort(1).values
-    torch.testing.assert_close(rolled.indices, expected)
+    torch.testing.assert_close(rolled, plain.roll(shift, 1), atol=1e-5, rtol=1e-5)
+    expected = ((top_k(plain, 20) + shift) % 100).sort(1).values
+    torch.testing.assert_close(top_k(rolled, 20), expected)
 
 
 def test_where_a_piece_lies_and_how_large_it_is_does_not_matter():
@@ -168,7 +140,7 @@ def test_top_k_takes_the_highest_and_of_equal_ones_the_first(case):
 @pytest.mark.parametrize("k", [0, 11])
 def test_more_keypoints_than_candidates_are_refused(k):
     with pytest.raises(ValueError, match=f"{k} of 10"):
-        KeypointSelector()(torch.zeros(1, 10, 4), k)
+        top_k(torch.zeros(1, 10), k)
 
 
 def test_plain_outlines_need_few_keypoints_and_jagged_ones_many():

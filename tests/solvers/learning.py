@@ -14,7 +14,6 @@ from reassembly.keypoints.describe import describe, meetings
 from reassembly.pose import wrap_deg
 from reassembly.puzzle import Assembly, Puzzle
 from reassembly.solvers.diffassemble import DiffAssembleNet
-from reassembly.solvers.diffusing import repeated
 from reassembly.solvers.puzzlefusion import PuzzleFusionNet
 from reassembly.training.pool import Pool, shard_of
 from reassembly.training.views import pictures
@@ -62,7 +61,7 @@ def saved(path, system: str, network) -> str:
 def taught(system: str, steps: int, copies: int):
     """A small network that has learnt `PUZZLE`, as its scans lie, whichever pieces are given."""
     network = untrained(system)
-    batch = repeated(batch_of(PUZZLE), copies)
+    batch = batch_of(PUZZLE).repeated(copies)
     generator = torch.Generator().manual_seed(0)
     optimizer = torch.optim.AdamW(network.parameters())
     rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, steps, pct_start=0.1)

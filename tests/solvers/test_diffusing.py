@@ -1,4 +1,5 @@
-"""What the two baselines by diffusion promise alike, from training to the answer."""
+"""What solvers by diffusion share, and what the two baselines among them promise alike, from
+training to the answer."""
 
 from __future__ import annotations
 
@@ -9,16 +10,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 import reassembly as ra
 from reassembly.config import Config, LossConfig, TrainingConfig
-from reassembly.diffusion.frames import true_vectors
+from reassembly.diffusion.frames import to_frame, true_vectors
 from reassembly.diffusion.noise import make_scheduler
 from reassembly.errors import InputError
+from reassembly.keypoints.describe import centred_pose
 from reassembly.pose import Pose
 from reassembly.solvers import Cancelled
-from reassembly.solvers.diffusing import noisy_poses, pose_losses, sampled
+from reassembly.solvers.diffusing import (
+    agreements,
+    noisy_poses,
+    pose_losses,
+    poses_of,
+    sampled,
+)
 from reassembly.solvers.registry import available_solvers
 from reassembly.training.prepare import made_puzzles, prepare
 from reassembly.training.run import named_config, train
@@ -52,6 +62,43 @@ def weights(system, tmp_path_factory):
 
 def solved(system, weights, puzzle=PUZZLE, **more):
     return ra.solve(puzzle, system, weights=weights, **{"steps": 4, "samples": 2, **more})
+
+
+# From pose vectors to poses and back
+
+
+@settings(max_examples=50)
+@given(
+    st.tuples(st.floats(-500, 500), st.floats(-500, 500), st.floats(-4, 4)),
+    st.tuples(st.floats(-500, 500), st.floats(-500, 500), st.floats(-4, 4)),
+    st.floats(10, 1000),
+)
+def test_pose_vectors_go_back_to_the_poses_they_came_from(pose, origin, scale_mm):
+    fragment = PUZZLE.fragments[0]
+    wanted = Pose(*pose)
+    centred, frame = (
+        torch.tensor([p], dtype=torch.float64) for p in (centred_pose(fragment, wanted), origin)
+    )
+    vectors = to_frame(centred, frame, torch.tensor([scale_mm], dtype=torch.float64)).numpy()
+    got = poses_of(vectors, [fragment], scale_mm, origin)[fragment.id]
+    points = np.array([[0.0, 0.0], [100.0, 0.0]])
+    assert np.allclose(got.apply(points), wanted.apply(points), atol=1e-6)
+
+
+def test_the_anchor_lies_at_the_origin():
+    fragment = PUZZLE.fragments[0]
+    pose = poses_of(np.array([[0.0, 0.0, 1.0, 0.0]]), [fragment], 50.0)[fragment.id]
+    assert np.allclose(pose.apply(fragment.centroid_mm[None]), 0.0) and pose.rotation_rad == 0.0
+
+
+def test_agreement_is_of_rotation_and_position():
+    turn = np.radians([0.0, 8.0, 30.0, 0.0])
+    x = np.array([0.0, 0.0, 0.0, 0.5])
+    vectors = np.stack([x, 0 * x, np.cos(turn), np.sin(turn)], -1)[:, None]
+    agree = agreements(vectors, scale_mm=100.0, diameter_mm=np.array([60.0]))
+    assert agree.shape == (4, 3, 1)
+    assert agree[0, :, 0].tolist() == [True, False, False]
+    assert agree[2:].sum() == 0
 
 
 # The noise and the way back

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 import shapely
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import reassembly as ra
 from reassembly.config import (
@@ -24,14 +22,14 @@ from reassembly.config import (
     ModelConfig,
 )
 from reassembly.diffusion.batch import Batch
-from reassembly.diffusion.frames import to_frame
 from reassembly.diffusion.reassemblenet import ReassembleNet
 from reassembly.errors import InputError
-from reassembly.keypoints.describe import centred_pose, describe, meetings
+from reassembly.keypoints.describe import describe, meetings
 from reassembly.pose import Pose, wrap_deg
 from reassembly.puzzle import Assembly, Fragment, Puzzle
 from reassembly.solvers import Cancelled
-from reassembly.solvers.reassemblenet import SHIPPED, agreements, contact_and_overlap, poses_of
+from reassembly.solvers.diffusing import Run
+from reassembly.solvers.reassemblenet import SHIPPED, Reassemblenet, contact_and_overlap
 from reassembly.solvers.registry import available_solvers, parse_settings
 from reassembly.texture.resnet import ResNet18
 from reassembly.weights import list_weights, save_weights
@@ -137,33 +135,6 @@ def turned(fragment: Fragment, quarters: int) -> Fragment:
     )
 
 
-# From pose vectors to poses and back
-
-
-@settings(max_examples=50)
-@given(
-    st.tuples(st.floats(-500, 500), st.floats(-500, 500), st.floats(-4, 4)),
-    st.tuples(st.floats(-500, 500), st.floats(-500, 500), st.floats(-4, 4)),
-    st.floats(10, 1000),
-)
-def test_pose_vectors_go_back_to_the_poses_they_came_from(pose, origin, scale_mm):
-    fragment = PUZZLE.fragments[0]
-    wanted = Pose(*pose)
-    centred, frame = (
-        torch.tensor([p], dtype=torch.float64) for p in (centred_pose(fragment, wanted), origin)
-    )
-    vectors = to_frame(centred, frame, torch.tensor([scale_mm], dtype=torch.float64)).numpy()
-    got = poses_of(vectors, [fragment], scale_mm, origin)[fragment.id]
-    points = np.array([[0.0, 0.0], [100.0, 0.0]])
-    assert np.allclose(got.apply(points), wanted.apply(points), atol=1e-6)
-
-
-def test_the_anchor_lies_at_the_origin():
-    fragment = PUZZLE.fragments[0]
-    pose = poses_of(np.array([[0.0, 0.0, 1.0, 0.0]]), [fragment], 50.0)[fragment.id]
-    assert np.allclose(pose.apply(fragment.centroid_mm[None]), 0.0) and pose.rotation_rad == 0.0
-
-
 # The way through
 
 
@@ -261,16 +232,6 @@ def test_samples_that_differ_give_little(tmp_path):
     assert locked.confidence[puzzle.ids[0]] == 1.0
 
 
-def test_agreement_is_of_rotation_and_position():
-    turn = np.radians([0.0, 8.0, 30.0, 0.0])
-    x = np.array([0.0, 0.0, 0.0, 0.5])
-    vectors = np.stack([x, 0 * x, np.cos(turn), np.sin(turn)], -1)[:, None]
-    agree = agreements(vectors, scale_mm=100.0, diameter_mm=np.array([60.0]))
-    assert agree.shape == (4, 3, 1)
-    assert agree[0, :, 0].tolist() == [True, False, False]
-    assert agree[2:].sum() == 0
-
-
 def test_contact_and_overlap_of_squares():
     square = shapely.box(0, 0, 100, 100)
 
@@ -312,14 +273,12 @@ def test_texture_matters(textured):
 
 def test_features_are_those_that_training_prepares(textured):
     """Texture at the chosen keypoints alone is that of a pool, cut at all candidates."""
-    from reassembly.diffusion.batch import Batch
-    from reassembly.solvers.reassemblenet import Reassemblenet, _Run
     from reassembly.training.prepare import prepare_puzzle
     from reassembly.training.textures import texture_columns
 
     solver = Reassemblenet(weights=textured)
     with torch.no_grad():
-        own = _Run(solver, PUZZLE, {}, 0, None)._tokens()
+        own = solver.tokens(Run.of(PUZZLE, {}, "cpu"))
         features = solver.model.config.features
         cut, encoder = texture_columns(features.encoder, features)
         prepared = prepare_puzzle(PUZZLE, patches=cut)

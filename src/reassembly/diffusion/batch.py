@@ -58,6 +58,15 @@ class Batch:
         }
         return replace(self, **moved)  # type: ignore[arg-type]
 
+    def repeated(self, count: int) -> Batch:
+        """The same puzzles `count` times, one after the other."""
+        columns = {
+            entry.name: value.repeat(count, *[1] * (value.dim() - 1))
+            for entry in fields(self)
+            if isinstance(value := getattr(self, entry.name), Tensor)
+        }
+        return Batch(self.pieces * count, **columns)
+
     def turned(self, angle: Tensor) -> Batch:
         """The same puzzles with each piece turned in its own frame by (P,) radians.
 
@@ -75,9 +84,8 @@ class Batch:
         if self.pose is not None:
             turns = self.pose[:, 2:] - angle[:, None]
             changed["pose"] = torch.cat([self.pose[:, :2], turns], -1)
-        if self.meets_piece is not None and self.meets_point is not None:
-            partner = self.meets_piece.clamp_min(0) + self.first_piece[self.puzzle_of_piece, None]
-            changed["meets_point"] = turn(self.meets_point, rotation[partner])
+        if self.meets_point is not None:
+            changed["meets_point"] = turn(self.meets_point, rotation[self.across.clamp_min(0)])
         return replace(self, **changed)  # type: ignore[arg-type]
 
     @property
@@ -89,6 +97,13 @@ class Batch:
     def first_piece(self) -> Tensor:
         """(B,) long: where each puzzle's pieces begin."""
         return _owners(self.pieces, self.points.device)[1]
+
+    @cached_property
+    def across(self) -> Tensor:
+        """(P, N) long: which of all P pieces lies across the break; -1 for none."""
+        assert self.meets_piece is not None
+        first = self.first_piece[self.puzzle_of_piece, None]
+        return (self.meets_piece + first).masked_fill(self.meets_piece < 0, -1)
 
     @cached_property
     def scale_mm(self) -> Tensor:

@@ -8,6 +8,7 @@ pieces meet, and moves every piece to where its keypoints meet best.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +19,7 @@ from reassembly.config import DenoiserConfig
 from reassembly.diffusion.batch import Group, Layout
 from reassembly.diffusion.frames import turn, unit
 
-__all__ = ["Denoised", "Denoiser", "Mating", "Tokens", "time_embedding"]
+__all__ = ["Denoised", "Denoiser", "Mating", "Tokens", "attend", "time_embedding"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,19 @@ class Tokens:
     fixed: Tensor
     """(P,) bool: pieces whose pose is given, the anchor among them."""
     layout: Layout
+
+    def repeated(self, count: int) -> Tokens:
+        """Those of one puzzle `count` times, one after the other."""
+        one, other = self.codes
+        each, pieces = tuple(self.layout.tokens_of_piece.tolist()), self.layout.pieces
+        return Tokens(
+            self.features.repeat(count, 1),
+            self.points.repeat(count, 1),
+            self.normals.repeat(count, 1),
+            (one.repeat(count, 1), other.repeat(count, 1)),
+            self.fixed.repeat(count),
+            Layout.of(each * count, (pieces,) * count, self.points.device),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,26 +136,42 @@ class Layer(nn.Module):
         )
 
     def forward(self, h: Tensor, layout: Layout) -> Tensor:
-        u = self.norm(h)
-        within = self._attend(self.intra(u), layout.by_piece, layout.count)
-        across = self._attend(self.inter(u), layout.by_puzzle, layout.count)
+        u, dropout = self.norm(h), self.dropout if self.training else 0.0
+        within = attend(self.intra(u), layout.by_piece, self.heads, dropout=dropout)
+        across = attend(self.inter(u), layout.by_puzzle, self.heads, dropout=dropout)
         h = h + self.intra_out(within) + self.inter_out(across)
         fed: Tensor = self.feedforward(h)
         return h + fed
 
-    def _attend(self, qkv: Tensor, groups: list[Group], count: int) -> Tensor:
-        """Self-attention within each sequence of tokens. (T, 3 width) to (T, width)."""
-        result: Tensor | None = None
-        for group in groups:
-            q, k, v = (
-                group.take(part).view(*group.shape, self.heads, -1).transpose(1, 2)
-                for part in qkv.chunk(3, -1)
-            )
-            dropout = self.dropout if self.training else 0.0
-            mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
-            result = group.put(result, mixed.transpose(1, 2).flatten(-2), count)
-        assert result is not None
-        return result
+
+def attend(
+    qkv: Tensor,
+    groups: Sequence[Group],
+    heads: int,
+    masks: Sequence[Tensor | None] | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Self-attention within each sequence of tokens.
+
+    Args:
+        qkv: (T, 3 width): queries, keys and values.
+        groups: of sequences, which hold every token once.
+        masks: for each group, which tokens of a sequence see which, (sequences, 1, length, length)
+            bool; None where all see all.
+
+    Returns:
+        (T, width).
+    """
+    result: Tensor | None = None
+    for group, mask in zip(groups, masks or [None] * len(groups), strict=True):
+        q, k, v = (
+            group.take(part).view(*group.shape, heads, -1).transpose(1, 2)
+            for part in qkv.chunk(3, -1)
+        )
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+        result = group.put(result, mixed.transpose(1, 2).flatten(-2), len(qkv))
+    assert result is not None
+    return result
 
 
 class Mating(nn.Module):

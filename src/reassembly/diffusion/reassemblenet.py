@@ -302,33 +302,30 @@ class ReassembleNet(nn.Module):
         outline running the other way; it holds what is near it. Candidates are kept at random,
         see `keypoints.pretraining`.
         """
-        assert batch.meets_piece is not None and batch.meets_point is not None
-        assert batch.pose is not None
+        assert batch.meets_point is not None and batch.pose is not None
         k = self.config.keypoints.k
         kept = keeping_logits(scores, k, TEMPERATURES[1]).sigmoid()
-        first = batch.first_piece[batch.puzzle_of_piece][:, None]
-        other = (batch.meets_piece + first).masked_fill(batch.meets_piece < 0, 0)
+        broken, other = batch.across >= 0, batch.across.clamp_min(0)
         apart = (batch.points[other] - batch.meets_point[:, :, None]).norm(dim=-1)
-        near = torch.exp(-0.5 * (apart / MEET_MM) ** 2) * (batch.meets_piece >= 0)[..., None]
+        near = torch.exp(-0.5 * (apart / MEET_MM) ** 2) * broken[..., None]
         lies = batch.edge_angle - batch.pose[:, 2:]
         opposed = torch.exp(-OPPOSITION * (1 + torch.cos(lies[:, :, None] - lies[other])))
         met = 1 - torch.exp(-(near * opposed * kept[other]).sum(-1))
-        steps = (batch.points - batch.points.roll(1, dims=1)).norm(dim=-1)
-        length = (steps + steps.roll(-1, dims=1)) * (batch.meets_piece >= 0)
-        apart = (batch.points[:, :, None] - batch.points[:, None]).norm(dim=-1)
-        holds = torch.exp(-0.5 * (apart / HOLD_MM) ** 2)
-        holds = holds * (batch.meets_piece[:, :, None] == batch.meets_piece[:, None])
+        along = (batch.points[:, :, None] - batch.points[:, None]).norm(dim=-1)
+        number = torch.arange(along.shape[1], device=along.device)
+        steps = along[:, number, number - 1]
+        length = (steps + steps.roll(-1, dims=1)) * broken
+        holds = torch.exp(-0.5 * (along / HOLD_MM) ** 2)
+        holds = holds * (batch.across[:, :, None] == batch.across[:, None])
         held = 1 - torch.exp(-(holds * (kept * met)[:, None]).sum(-1))
         unheld: Tensor = 1 - (length * held).sum() / length.sum().clamp_min(1e-6)
         return unheld
 
     def _meetings(self, batch: Batch, chosen: Chosen, tokens: Tokens) -> list[Tensor]:
         """The true matches: for each group of puzzles (G, L, L + 1), rows that sum to one."""
-        assert batch.meets_piece is not None and batch.meets_point is not None
+        assert batch.meets_point is not None
         piece, candidate = chosen.piece, chosen.candidate
-        first = batch.first_piece[batch.puzzle_of_piece][piece]
-        partner = batch.meets_piece[piece, candidate]
-        partner = (partner + first).masked_fill(partner < 0, -1)
+        partner = batch.across[piece, candidate]
         where = batch.meets_point[piece, candidate]
         points = batch.points[piece, candidate]
         targets = []

@@ -2,7 +2,8 @@
 
 The candidates of a piece are the nodes of a complete graph. Their coordinates and geometry are
 projected, refined by two graph-transformer convolutions (Shi et al. 2020) and scored against a
-learnable vector p; the k best are kept, their features gated by their scores (Gao and Ji 2019).
+learnable vector p. The k best are kept (Gao and Ji 2019); `ReassembleNet.choose` gates their
+features by their scores.
 
 P pieces of N candidates each are processed at once; coordinates are x right, y down, in the order
 of the contour, whose shoelace area is positive.
@@ -11,7 +12,6 @@ of the contour, whose shoelace area is positive.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -20,7 +20,6 @@ from torch import nn
 __all__ = [
     "CompleteGraphConv",
     "KeypointSelector",
-    "Selection",
     "area_and_perimeter",
     "complexity_counts",
     "selector_inputs",
@@ -41,18 +40,6 @@ LEAST_WORTH = 0.02
 FLATTEST = 1e-4
 """Least area, in squares of the perimeter, by which a piece is measured (a disc has 0.08), so
 that candidates on one line give finite numbers."""
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which candidates were chosen, and what is known about them."""
-
-    indices: torch.Tensor
-    """(P, k), long: the chosen candidates, in the order of the contour."""
-    features: torch.Tensor
-    """(P, k, hidden): theirs, gated by the tanh of their scores."""
-    scores: torch.Tensor
-    """(P, N): y = D p / ||p||, of every candidate."""
 
 
 def area_and_perimeter(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -134,7 +121,7 @@ class CompleteGraphConv(nn.Module):
 
 
 class KeypointSelector(nn.Module):
-    """Scores every candidate of a piece and keeps the best.
+    """Scores every candidate of a piece.
 
     Args:
         channels: width of the projection.
@@ -142,9 +129,9 @@ class KeypointSelector(nn.Module):
         heads: of each convolution; must divide `hidden`.
         layers: number of convolutions.
 
-    >>> selection = KeypointSelector()(torch.zeros(3, 100, 4), k=20)
-    >>> tuple(selection.features.shape)
-    (3, 20, 256)
+    >>> features, scores = KeypointSelector().embed(torch.zeros(3, 100, 4))
+    >>> tuple(features.shape), tuple(scores.shape)
+    ((3, 100, 256), (3, 100))
     """
 
     def __init__(
@@ -164,24 +151,12 @@ class KeypointSelector(nn.Module):
         _look_around(self.projection, self.convs[0])
 
     def embed(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Features D (P, N, hidden) and scores y (P, N) of candidates (P, N, 4)."""
+        """Features D (P, N, hidden) and scores y = D p / ||p|| (P, N) of candidates (P, N, 4), see
+        `selector_inputs`."""
         nodes: torch.Tensor = self.projection(inputs)
         for conv in self.convs:
             nodes = conv(F.relu(nodes))
         return nodes, nodes @ self.p / self.p.norm()
-
-    def forward(self, inputs: torch.Tensor, k: int) -> Selection:
-        """Keeps `k` of the N candidates of every piece.
-
-        Args:
-            inputs: (P, N, 4), see `selector_inputs`.
-            k: from 1 to N.
-        """
-        nodes, scores = self.embed(inputs)
-        indices = top_k(scores, k)
-        gated = nodes * torch.tanh(scores)[..., None]
-        features = gated.take_along_dim(indices[..., None], dim=1)
-        return Selection(indices, features, scores)
 
 
 def _look_around(projection: nn.Linear, conv: nn.Module) -> None:

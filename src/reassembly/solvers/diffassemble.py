@@ -11,22 +11,22 @@ is trained along with the rest instead of being taken over from elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
 
 from reassembly.config import DiffAssembleConfig, LossConfig
 from reassembly.diffusion.batch import Batch, Group, Layout
-from reassembly.diffusion.denoiser import time_embedding
+from reassembly.diffusion.denoiser import attend, time_embedding
 from reassembly.diffusion.frames import true_vectors
 from reassembly.diffusion.noise import make_scheduler
 from reassembly.puzzle import Fragment
 from reassembly.solvers.diffusing import (
+    Columns,
     DiffusionSolver,
+    Run,
+    Sampler,
     check_heads,
     noisy_poses,
     pose_losses,
@@ -238,16 +238,8 @@ class GraphLayer(nn.Module):
         )
 
     def forward(self, h: Tensor, graph: list[tuple[Group, Tensor | None]]) -> Tensor:
-        qkv = self.qkv(self.norm(h))
-        mixed: Tensor | None = None
-        for group, edges in graph:
-            q, k, v = (
-                group.take(part).view(*group.shape, self.heads, -1).transpose(1, 2)
-                for part in qkv.chunk(3, -1)
-            )
-            told = F.scaled_dot_product_attention(q, k, v, attn_mask=edges)
-            mixed = group.put(mixed, told.transpose(1, 2).flatten(-2), len(h))
-        h = h + self.out(mixed)
+        groups, edges = zip(*graph, strict=True)
+        h = h + self.out(attend(self.qkv(self.norm(h)), groups, self.heads, edges))
         fed: Tensor = self.feedforward(h)
         return h + fed
 
@@ -274,17 +266,19 @@ class Diffassemble(DiffusionSolver):
         network, sha256 = load_network("diffassemble", DiffAssembleNet, DiffAssembleConfig, weights)
         super().__init__(network, sha256, steps=steps, samples=samples, device=device)
 
-    def look(self, fragment: Fragment) -> dict[str, NDArray[Any]]:
-        """A piece's picture and its area: no keypoints."""
-        nothing = np.zeros((1, 0), np.float32)
-        return {
-            "points": np.zeros((1, 0, 2), np.float32),
-            "edge_angle": nothing,
-            "curvature": nothing,
-            "windows": np.zeros((1, 0, 0, 2), np.float16),
-            "area": np.array([fragment.area_mm2], np.float32),
-            **pictures([fragment]),
-        }
+    def sampler(self, run: Run) -> Sampler:
+        at_once = max(1, PIECES_AT_ONCE // len(run.fragments))
+        return self.of_batch(run.see(_picture_of), at_once, run)
 
-    def at_once(self, pieces: int) -> int:
-        return max(1, PIECES_AT_ONCE // pieces)
+
+def _picture_of(fragment: Fragment) -> Columns:
+    """A piece's picture and its area: no keypoints."""
+    nothing = np.zeros((1, 0), np.float32)
+    return {
+        "points": np.zeros((1, 0, 2), np.float32),
+        "edge_angle": nothing,
+        "curvature": nothing,
+        "windows": np.zeros((1, 0, 0, 2), np.float16),
+        "area": np.array([fragment.area_mm2], np.float32),
+        **pictures([fragment]),
+    }

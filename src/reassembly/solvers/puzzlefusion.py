@@ -15,27 +15,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
-import numpy as np
 import psutil
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
 
 from reassembly.config import LossConfig, PuzzleFusionConfig
 from reassembly.diffusion.batch import Batch, Group, Layout, turn
-from reassembly.diffusion.denoiser import time_embedding
+from reassembly.diffusion.denoiser import attend, time_embedding
 from reassembly.diffusion.frames import true_vectors
 from reassembly.diffusion.noise import make_scheduler
 from reassembly.errors import InputError
-from reassembly.keypoints.describe import CANDIDATES, describe
-from reassembly.puzzle import Fragment
+from reassembly.keypoints.describe import CANDIDATES
 from reassembly.solvers.diffusing import (
     DiffusionSolver,
+    Run,
+    Sampler,
     check_heads,
     noisy_poses,
+    outline_of,
     pose_losses,
     sampled,
 )
@@ -194,16 +192,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(self, h: Tensor, groups: list[Group]) -> Tensor:
-        qkv = self.qkv(self.norm(h))
-        mixed: Tensor | None = None
-        for group in groups:
-            q, k, v = (
-                group.take(part).view(*group.shape, self.heads, -1).transpose(1, 2)
-                for part in qkv.chunk(3, -1)
-            )
-            told = F.scaled_dot_product_attention(q, k, v)
-            mixed = group.put(mixed, told.transpose(1, 2).flatten(-2), len(h))
-        answer: Tensor = self.out(mixed)
+        answer: Tensor = self.out(attend(self.qkv(self.norm(h)), groups, self.heads))
         return answer
 
 
@@ -234,11 +223,10 @@ def _apart(batch: Batch, answer: Tensor) -> Tensor:
     Args:
         answer: (P, V, 4) pose vectors; what was met lies where the mean of its piece's puts it.
     """
-    assert batch.meets_piece is not None and batch.meets_point is not None
-    met = batch.meets_piece >= 0
+    assert batch.meets_point is not None
+    met = batch.across >= 0
     scale = batch.scale_mm[batch.puzzle_of_piece][:, None, None]
-    first = batch.first_piece[batch.puzzle_of_piece][:, None]
-    there = answer.mean(1)[batch.meets_piece.clamp_min(0) + first]
+    there = answer.mean(1)[batch.across.clamp_min(0)]
     # Rotations as they are predicted, of any length: to scale them would let gradients explode
     # where nothing is known and the prediction is near zero.
     one = turn(batch.points / scale, answer[..., 2:]) + answer[..., :2]
@@ -277,18 +265,13 @@ class Puzzlefusion(DiffusionSolver):
         super().__init__(network, sha256, steps=steps, samples=samples, device=device)
         self.memory_gb = memory_gb
 
-    def look(self, fragment: Fragment) -> dict[str, NDArray[Any]]:
-        """A piece's outline."""
-        seen = describe([fragment])
-        names = ("points", "edge_angle", "curvature", "windows", "area")
-        return {name: np.asarray(getattr(seen, name)) for name in names}
+    def sampler(self, run: Run) -> Sampler:
+        """Of one sample at a time, so that answers do not hang on how much memory happens to be
+        free."""
+        self._check_memory(len(run.fragments))
+        return self.of_batch(run.see(outline_of), 1, run)
 
-    def at_once(self, pieces: int) -> int:
-        """One sample, so that answers do not hang on how much memory happens to be free.
-
-        Raises:
-            InputError: where memory does not suffice.
-        """
+    def _check_memory(self, pieces: int) -> None:
         needed, free = bytes_of(self.model.config, pieces), free_bytes(self.device)
         if self.memory_gb is not None:
             free = min(free, int(self.memory_gb * 1e9))
@@ -298,7 +281,6 @@ class Puzzlefusion(DiffusionSolver):
                 f"pieces take about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free",
                 "Use a machine with more memory, or another solver",
             )
-        return 1
 
 
 def bytes_of(config: PuzzleFusionConfig, pieces: int) -> int:

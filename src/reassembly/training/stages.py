@@ -45,6 +45,7 @@ __all__ = [
     "STAGES",
     "BaselineStage",
     "PoseStage",
+    "PuzzleStage",
     "SelectorStage",
     "Stage",
     "TextureStage",
@@ -70,6 +71,12 @@ class Stage(Protocol):
     things: str
     """What the numbers count."""
 
+    def __init__(self, config: Config, pool: Pool, validation: Pool | None) -> None: ...
+
+    @staticmethod
+    def columns(config: Config) -> tuple[str, ...]:
+        """What the stage needs of a pool."""
+
     @property
     def network(self) -> nn.Module:
         """What is trained, whole."""
@@ -90,56 +97,30 @@ class Stage(Protocol):
         """The weights, and the configuration from which their network is built."""
 
 
-class PoseStage:
-    """Training of ReassembleNet; `finetune` differs by its data and starting point only."""
+class PuzzleStage:
+    """Training of a network that finds the poses of a puzzle's pieces: what all systems share."""
 
-    kind, things = "reassemblenet", "puzzles"
+    things = "puzzles"
 
-    def __init__(self, config: Config, pool: Pool, validation: Pool | None) -> None:
+    def __init__(
+        self, config: Config, pool: Pool, validation: Pool | None, network: Any, about: Any
+    ) -> None:
+        """Args:
+        network: a `diffusion.network.PoseNetwork`.
+        about: the configuration from which it is built, as weights keep it.
+        """
         self.config, self.pool, self.validation = config, pool, validation
+        self.kind: str = config.system
         self.sizes = pool.pieces
-        features = config.model.features
-        for wanted, column in ((features.local, "local"), (features.whole, "whole")):
-            for each in (pool, validation):
-                if wanted and each is not None and column not in each.tensors:
-                    raise InputError(
-                        f"the pool holds no texture, but model.features.{column} is on",
-                        "Prepare it with --encoder, or turn features.local and features.whole off",
-                    )
-        texture = pool.tensors.get("local", pool.tensors.get("whole"))
-        self.built = {
-            "texture_dim": 256 if texture is None else int(texture.shape[-1]),
-            "window_points": int(pool.tensors["windows"].shape[2]),
-        }
-        self.network = ReassembleNet(config.model, **self.built)
+        self.network, self.about = network, about
         self._batch: Batch | None = None
-        self.graphs: GraphedLosses | None = None
-
-    def begin(self, init: str | None) -> None:
-        selector = self.network.selector
-        weights = None if init is None else load_weights(init, "reassemblenet", "selector")
-        if weights is not None and weights.kind == "reassemblenet":
-            load_module(self.network, weights, {"model": asdict(self.config.model), **self.built})
-        elif selector is not None:
-            load_module(selector, weights or load_weights("selector", "selector"))
-        elif weights is not None:
-            raise InputError(
-                f"{init} holds a selector, but model.keypoints.selector is fps",
-                "Leave --init out, or choose frozen or learnable",
-            )
-
-    @staticmethod
-    def columns(config: Config) -> tuple[str, ...]:
-        """What the stage needs of a pool."""
-        features = config.model.features
-        unused = {"local": not features.local, "whole": not features.whole}
-        return tuple(name for name in COLUMNS if not unused.get(name))
+        self._graphs: GraphedLosses | None = None
 
     def move(self, device: torch.device) -> None:
         self.pool = _moved(self.pool, device)
         self.device = device
         if device.type == "cuda" and self.network.graphable:
-            self.graphs = GraphedLosses(self.network, self.config.loss)
+            self._graphs = GraphedLosses(self.network, self.config.loss)
         if self.validation is not None:
             self._batch = self.validation.batch(range(len(self.validation))).to(device)
 
@@ -155,20 +136,26 @@ class PoseStage:
         t, noise, turns, given = (
             value.to(self.device, non_blocking=True) for value in (t, noise, turns, given)
         )
-        if self.graphs is not None:
-            return self.graphs(batch, t, noise, turns, given)
-        return self.network.loss_at(batch.turned(turns), self.config.loss, t, noise, given)
+        if self._graphs is not None:
+            return self._graphs(batch, t, noise, turns, given)
+        losses: dict[str, Tensor] = self.network.loss_at(
+            batch.turned(turns), self.config.loss, t, noise, given
+        )
+        return losses
 
     def _turns(self, pieces: int, generator: torch.Generator) -> Tensor:
         """(P,) radians by which pieces are turned, as no piece's own frame means anything."""
-        if self.config.model.features.patch_frame == "input" and "local" in self.pool.tensors:
-            return torch.zeros(pieces)  # Textures of the input frame were taken before.
         return torch.rand(pieces, generator=generator) * (2 * torch.pi)
 
     def validate(self, step: int, folder: Path) -> dict[str, float]:
         if self._batch is None:
             return {}
-        batch = self._batch
+        figures = self._figures(self._batch, step, folder)
+        losses = validation_loss(self.network, self._batch, self.config.loss, VALIDATION_SEED)
+        return {**figures, **losses}
+
+    def _figures(self, batch: Batch, step: int, folder: Path) -> dict[str, float]:
+        """How far poses are off, and a picture of them."""
         vectors = sampled_poses(self.network, batch, VALIDATION_SEED)
         errors = pose_errors(batch, vectors)
         title = (
@@ -176,21 +163,69 @@ class PoseStage:
             f"{errors['close']:.0%} of pieces close"
         )
         draw_assemblies(batch, vectors, folder / f"step-{step:06d}.png", title)
-        losses = validation_loss(self.network, batch, self.config.loss, VALIDATION_SEED)
-        return {**errors, **losses, **self._more(batch)}
-
-    @torch.no_grad()
-    def _more(self, batch: Batch) -> dict[str, float]:
-        """What a learned choice of keypoints keeps of the outlines: nothing where none is."""
-        if self.network.selector is None or self.config.model.keypoints.adaptive:
-            return {}
-        chosen = self.network.choose(batch).candidate.view(len(batch.area), -1)
-        area, perimeter = kept_area_and_perimeter(batch.points, chosen)
-        return {"kept_area": float(area.mean()), "kept_perimeter": float(perimeter.mean())}
+        return errors
 
     def export(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
-        config = {"model": asdict(self.config.model), **self.built}
-        return self.network.state_dict(), config
+        return self.network.state_dict(), self.about
+
+
+class PoseStage(PuzzleStage):
+    """Training of ReassembleNet; `finetune` differs by its data and starting point only."""
+
+    network: ReassembleNet
+
+    def __init__(self, config: Config, pool: Pool, validation: Pool | None) -> None:
+        features = config.model.features
+        for wanted, column in ((features.local, "local"), (features.whole, "whole")):
+            for each in (pool, validation):
+                if wanted and each is not None and column not in each.tensors:
+                    raise InputError(
+                        f"the pool holds no texture, but model.features.{column} is on",
+                        "Prepare it with --encoder, or turn features.local and features.whole off",
+                    )
+        texture = pool.tensors.get("local", pool.tensors.get("whole"))
+        built = {
+            "texture_dim": 256 if texture is None else int(texture.shape[-1]),
+            "window_points": int(pool.tensors["windows"].shape[2]),
+        }
+        network = ReassembleNet(config.model, **built)
+        about = {"model": asdict(config.model), **built}
+        super().__init__(config, pool, validation, network, about)
+
+    def begin(self, init: str | None) -> None:
+        selector = self.network.selector
+        weights = None if init is None else load_weights(init, "reassemblenet", "selector")
+        if weights is not None and weights.kind == "reassemblenet":
+            load_module(self.network, weights, self.about)
+        elif selector is not None:
+            load_module(selector, weights or load_weights("selector", "selector"))
+        elif weights is not None:
+            raise InputError(
+                f"{init} holds a selector, but model.keypoints.selector is fps",
+                "Leave --init out, or choose frozen or learnable",
+            )
+
+    @staticmethod
+    def columns(config: Config) -> tuple[str, ...]:
+        features = config.model.features
+        unused = {"local": not features.local, "whole": not features.whole}
+        return tuple(name for name in COLUMNS if not unused.get(name))
+
+    def _turns(self, pieces: int, generator: torch.Generator) -> Tensor:
+        if self.config.model.features.patch_frame == "input" and "local" in self.pool.tensors:
+            return torch.zeros(pieces)  # Textures of the input frame were taken before.
+        return super()._turns(pieces, generator)
+
+    @torch.no_grad()
+    def validate(self, step: int, folder: Path) -> dict[str, float]:
+        """Also what a learned choice of keypoints keeps of the outlines."""
+        figures, batch = super().validate(step, folder), self._batch
+        if batch is None or self.network.selector is None or self.config.model.keypoints.adaptive:
+            return figures
+        chosen = self.network.choose(batch).candidate.view(len(batch.area), -1)
+        area, perimeter = kept_area_and_perimeter(batch.points, chosen)
+        kept = {"kept_area": float(area.mean()), "kept_perimeter": float(perimeter.mean())}
+        return {**figures, **kept}
 
 
 @dataclass(frozen=True)
@@ -219,12 +254,10 @@ BASELINES = {
 GEOMETRY = ("points", "edge_angle", "curvature", "windows", "area", "pose")
 
 
-class BaselineStage(PoseStage):
+class BaselineStage(PuzzleStage):
     """Training of a system that ReassembleNet is compared with: same data, same loop."""
 
     def __init__(self, config: Config, pool: Pool, validation: Pool | None) -> None:
-        self.config, self.pool, self.validation = config, pool, validation
-        self.sizes, self.kind = pool.pieces, config.system
         wanted = BASELINES[config.system]
         for each in (pool, validation):
             missing = [c for c in wanted.columns if each is not None and c not in each.tensors]
@@ -233,37 +266,23 @@ class BaselineStage(PoseStage):
                     f"the pool holds no {missing[0]}, which {config.system} looks at",
                     f"Prepare it with --view {wanted.views[0]}",
                 )
-        self.section = getattr(config, config.system)
+        section = getattr(config, config.system)
         module, name = wanted.target.split(":")
-        self.network = getattr(import_module(module), name)(self.section)
-        self._batch, self.graphs = None, None
+        network = getattr(import_module(module), name)(section)
+        super().__init__(config, pool, validation, network, asdict(section))
 
     def begin(self, init: str | None) -> None:
         if init is not None:
-            load_module(self.network, load_weights(init, self.kind), asdict(self.section))
+            load_module(self.network, load_weights(init, self.kind), self.about)
 
     @staticmethod
     def columns(config: Config) -> tuple[str, ...]:
-        """What the stage needs of a pool."""
         return (*GEOMETRY, *MEETING, *BASELINES[config.system].columns)
 
-    def _turns(self, pieces: int, generator: torch.Generator) -> Tensor:
-        return torch.rand(pieces, generator=generator) * (2 * torch.pi)
-
-    def _more(self, batch: Batch) -> dict[str, float]:
-        return {}
-
-    def validate(self, step: int, folder: Path) -> dict[str, float]:
-        """Figures of poses and pictures of them, or the network's own where it has other ones."""
+    def _figures(self, batch: Batch, step: int, folder: Path) -> dict[str, float]:
+        """The network's own where it has other ones."""
         own = getattr(self.network, "figures", None)
-        if own is None or self._batch is None:
-            return super().validate(step, folder)
-        batch = self._batch
-        losses = validation_loss(self.network, batch, self.config.loss, VALIDATION_SEED)
-        return {**own(batch), **losses}
-
-    def export(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
-        return self.network.state_dict(), asdict(self.section)
+        return super()._figures(batch, step, folder) if own is None else own(batch)
 
 
 class SelectorStage:
@@ -284,7 +303,6 @@ class SelectorStage:
 
     @staticmethod
     def columns(config: Config) -> tuple[str, ...]:
-        """What the stage needs of a pool."""
         return OUTLINE
 
     def move(self, device: torch.device) -> None:
@@ -341,7 +359,6 @@ class TextureStage:
 
     @staticmethod
     def columns(config: Config) -> tuple[str, ...]:
-        """What the stage needs of a pool."""
         return (*OUTLINE, "windows", *MEETING, "patches")
 
     def move(self, device: torch.device) -> None:
@@ -371,7 +388,7 @@ class TextureStage:
         return self.network.encoder.trunk.state_dict(), asdict(self.config.texture)
 
 
-STAGES: dict[str, type[PoseStage | SelectorStage | TextureStage]] = {
+STAGES: dict[str, type[Stage]] = {
     "selector": SelectorStage,
     "texture": TextureStage,
     "pretrain": PoseStage,
@@ -380,7 +397,7 @@ STAGES: dict[str, type[PoseStage | SelectorStage | TextureStage]] = {
 POSES = ("pretrain", "finetune")
 
 
-def stage_of(name: str, config: Config) -> type[PoseStage | SelectorStage | TextureStage]:
+def stage_of(name: str, config: Config) -> type[Stage]:
     """The stage of that name for the system that the configuration is about."""
     if name in POSES and config.system != "reassemblenet":
         return BaselineStage
@@ -429,13 +446,12 @@ def _pairs(
     many, some pairs are drawn.
     """
     batch = pool.batch(numbers)
-    assert batch.meets_piece is not None and batch.meets_point is not None
-    pieces, candidates = batch.meets_piece.shape
-    first = batch.first_piece[batch.puzzle_of_piece][:, None]
-    other = torch.where(batch.meets_piece < 0, 0, batch.meets_piece + first)
+    assert batch.meets_point is not None
+    pieces, candidates = batch.across.shape
+    other = batch.across.clamp_min(0)
     apart = (batch.points[other] - batch.meets_point[:, :, None]).norm(dim=-1)
     nearest, which = apart.min(dim=-1)
-    met = (batch.meets_piece >= 0) & (nearest <= PARTNER_MM)
+    met = (batch.across >= 0) & (nearest <= PARTNER_MM)
     partner = torch.where(met, other * candidates + which, -1).flatten()
     query = partner.ge(0).nonzero()[:, 0]
     drawn = torch.randperm(len(query), generator=generator)[: MOST_PATCHES // 2]
