@@ -1,0 +1,234 @@
+"""Proposing joins: every way to lay one piece beside another, by correlation over turns and shifts.
+
+A placement's score, in mm of rim, is linear in fields of the two pieces, so that all shifts are
+compared at once by a Fourier transform:
+
+- contact: rim near the other's rim whose outward normals face each other; where they point the same
+  way, one piece lies on the other, and that counts against it;
+- paint: contact counts more where the colours beside it agree, less where they differ;
+- overlap of the pieces' insides counts against it. It is not forbidden, as worn pieces that lie
+  where they belong do overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from reassembly.matching.rim import Motions, Rim, matrices
+
+__all__ = ["ProposeSettings", "propose"]
+
+
+@dataclass(frozen=True)
+class ProposeSettings:
+    """How finely is searched, and what counts."""
+
+    cell_mm: float = 1.5
+    turn_deg: float = 5.0
+    gap_mm: float = 1.5
+    """Usual distance of two rims that belong together."""
+    spread_mm: float = 2.0
+    """By how much that varies."""
+    paint: float = 0.3
+    """Weight of agreeing paint against contact as such."""
+    overlap: float = 0.2
+    """mm of rim that a mm^2 of overlap costs."""
+    rim_mm: float = 3.0
+    """Overlap of what is nearer to the rim counts less."""
+    keep: int = 400
+    """Proposals of a pair."""
+    apart_mm: float = 5.0
+    apart_deg: float = 8.0
+    """Proposals that differ by less in both are one."""
+
+
+COLOUR_DEPTHS = slice(1, 5)
+"""Of `rim.DEPTHS_MM`: paint at the very rim is worn, and deep paint belongs to something else."""
+MOST_COLOUR = 2.0
+"""Colours further from the mean count as this far."""
+SMOOTH_MM = 1.5
+"""Directions beside a rim are those of the rim seen through a blur of this width."""
+TURNS_AT_ONCE = 24
+PEAKS = 30
+"""Shifts looked at of one turn."""
+LEAST_MM = 3.0
+"""Placements of lower scores are none."""
+
+
+def propose(
+    rims: Mapping[str, Rim],
+    settings: ProposeSettings | None = None,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    device: str = "cpu",
+) -> Iterator[tuple[str, str, Motions, NDArray[np.float64]]]:
+    """Ranked placements of pairs of pieces.
+
+    Args:
+        pairs: all, unless given.
+
+    Yields:
+        For each pair the smaller piece, the larger piece, motions (K, 3) that carry the larger one
+        into the smaller one's centred frame, best first, and their scores (K,) in mm of rim.
+    """
+    settings = settings or ProposeSettings()
+    order = sorted(rims, key=lambda i: (rims[i].radius_mm, i))
+    place = {i: k for k, i in enumerate(order)}
+    if pairs is None:
+        pairs = [(a, b) for k, b in enumerate(order) for a in order[:k]]
+    partners: dict[str, list[str]] = {}
+    for pair in pairs:
+        smaller, larger = sorted(pair, key=place.__getitem__)
+        partners.setdefault(larger, []).append(smaller)
+    for larger in sorted(partners, key=place.__getitem__):
+        found = _beside(
+            [rims[i] for i in partners[larger]], rims[larger], settings, torch.device(device)
+        )
+        for smaller, (motions, scores) in zip(partners[larger], found, strict=True):
+            yield smaller, larger, motions, scores
+
+
+def _beside(
+    fixed: Sequence[Rim], moving: Rim, settings: ProposeSettings, device: torch.device
+) -> list[tuple[Motions, NDArray[np.float64]]]:
+    """Placements of one piece beside each of several that are no larger."""
+    from scipy.fft import next_fast_len
+
+    reach = max(rim.radius_mm for rim in fixed) + moving.radius_mm + settings.gap_mm
+    size = next_fast_len(int(2 * (reach + settings.spread_mm) / settings.cell_mm) + 2, real=True)
+    shown = [torch.fft.rfft2(_fixed_fields(rim, size, settings).to(device)) for rim in fixed]
+    turns = np.radians(np.arange(0.0, 360.0, settings.turn_deg))
+    peaks: list[list[Tensor]] = [[] for _ in fixed]
+    for first in range(0, len(turns), TURNS_AT_ONCE):
+        some = turns[first : first + TURNS_AT_ONCE]
+        turned = torch.fft.rfft2(_moving_fields(moving, some, size, settings, device)).conj()
+        for found, fields in zip(peaks, shown, strict=True):
+            score = torch.fft.irfft2((turned * fields).sum(dim=1), s=(size, size))
+            found.append(_peaks(score, first, settings))
+    results = []
+    for found in peaks:
+        rows = torch.cat(found).cpu().numpy().astype(np.float64)
+        rows = rows[rows[:, 0] > LEAST_MM]
+        motions = np.column_stack(
+            [
+                turns[rows[:, 1].astype(int)],
+                (rows[:, 2:] - size // 2) * settings.cell_mm,
+            ]
+        )
+        results.append(_distinct(motions, rows[:, 0], settings))
+    return results
+
+
+def _fixed_fields(rim: Rim, size: int, settings: ProposeSettings) -> Tensor:
+    """(9, size, size): what placements are scored by, the piece's centre in the middle cell."""
+    cells = (np.arange(size) - size // 2) * settings.cell_mm
+    grid = np.stack(np.meshgrid(cells, cells), axis=-1).astype(np.float32)
+    signed, nearest = rim.look_up(grid)
+    beyond = (signed - settings.gap_mm) / settings.spread_mm
+    band = np.exp(-0.5 * beyond**2)
+    band[np.abs(beyond) > 3] = 0
+    smooth = cv2.GaussianBlur(signed, (0, 0), SMOOTH_MM / settings.cell_mm)
+    slope = np.stack(np.gradient(smooth)[::-1], axis=-1)
+    slope /= np.maximum(np.linalg.norm(slope, axis=-1, keepdims=True), 1e-6)
+    facing = -slope * band[..., None]
+    colours = _colours(rim)[nearest] * settings.paint
+    inside = np.clip(-signed / settings.rim_mm, 0, 1)
+    fields = [inside * -settings.overlap]
+    for axis in (0, 1):
+        fields.append(facing[..., axis])
+        fields.extend(facing[..., axis] * colours[..., k] for k in range(3))
+    return torch.from_numpy(np.stack(fields).astype(np.float32))
+
+
+def _moving_fields(
+    rim: Rim,
+    turns: NDArray[np.float64],
+    size: int,
+    settings: ProposeSettings,
+    device: torch.device,
+) -> Tensor:
+    """(T, 9, size, size): likewise of the piece turned by (T,) radians, its centre in cell 0."""
+    turned = torch.from_numpy(matrices(turns)).to(device)
+    points, normals = (
+        torch.from_numpy(each).to(device) @ turned.mT for each in (rim.points, rim.normals)
+    )
+    colours = torch.from_numpy(_colours(rim)).to(device)
+    ones = torch.ones(len(colours), 1, device=device)
+    told = torch.cat([ones, colours], dim=1) * rim.step_mm
+    values = (normals[..., :, None] * told[None, :, None, :]).flatten(2)
+    fields = torch.zeros(len(turns), 9, size, size, device=device)
+    _splat(fields[:, 1:], points / settings.cell_mm, values)
+    inner, weights = (torch.from_numpy(each).to(device) for each in _inside(rim, settings))
+    inner = inner @ turned.mT
+    weights = weights.expand(len(turns), -1)[..., None]
+    _splat(fields[:, :1], inner / settings.cell_mm, weights)
+    return fields
+
+
+def _inside(rim: Rim, settings: ProposeSettings) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Points (M, 2) that stand for the piece's inside, and the mm^2 each stands for (M,)."""
+    step = 2 * settings.cell_mm
+    low, high = rim.points.min(axis=0), rim.points.max(axis=0)
+    x, y = (np.arange(low[k], high[k], step, dtype=np.float32) for k in (0, 1))
+    grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    signed, _ = rim.look_up(grid)
+    within = signed < 0
+    weights = np.clip(-signed[within] / settings.rim_mm, 0, 1) * step**2
+    return grid[within], weights.astype(np.float32)
+
+
+def _colours(rim: Rim) -> NDArray[np.float32]:
+    """(N, 3): colour beside each point of the rim, no stain further out than `MOST_COLOUR`."""
+    colours = rim.paint[:, COLOUR_DEPTHS].mean(axis=1)
+    length = np.linalg.norm(colours, axis=1, keepdims=True)
+    limited: NDArray[np.float32] = colours / np.maximum(1, length / MOST_COLOUR)
+    return limited
+
+
+def _splat(fields: Tensor, at: Tensor, values: Tensor) -> None:
+    """Adds (T, M, C) values at (T, M, 2) places, in cells, to (T, C, S, S) fields that wrap."""
+    turns, channels, size, _ = fields.shape
+    low = at.floor()
+    part = at - low
+    flat = torch.zeros(turns, size * size, channels, device=fields.device)
+    for dx in (0, 1):
+        for dy in (0, 1):
+            x, y = ((low[..., k] + d).long() % size for k, d in ((0, dx), (1, dy)))
+            share = (part[..., 0] - (1 - dx)).abs() * (part[..., 1] - (1 - dy)).abs()
+            index = (y * size + x)[..., None].expand(-1, -1, channels)
+            flat.scatter_add_(1, index, values * share[..., None])
+    fields += flat.mT.reshape(turns, channels, size, size)
+
+
+def _peaks(score: Tensor, first: int, settings: ProposeSettings) -> Tensor:
+    """(M, 4): score, number of the turn, x and y in cells, of the best shifts of each turn."""
+    turns, size, _ = score.shape
+    width = 2 * max(1, round(settings.apart_mm / 2 / settings.cell_mm)) + 1
+    highest = torch.nn.functional.max_pool2d(score[:, None], width, 1, width // 2)[:, 0]
+    masked = torch.where(score >= highest, score, 0.0).flatten(1)
+    value, index = masked.topk(min(PEAKS, masked.shape[1]), dim=1)
+    number = torch.arange(first, first + turns, device=score.device)[:, None].expand_as(index)
+    return torch.stack([value, number, index % size, index // size], dim=-1).flatten(0, 1)
+
+
+def _distinct(
+    motions: Motions, scores: NDArray[np.float64], settings: ProposeSettings
+) -> tuple[Motions, NDArray[np.float64]]:
+    """The best of those that are nearly the same, best first, at most `keep`."""
+    order = np.argsort(-scores, kind="stable")
+    motions, scores = motions[order], scores[order]
+    left = np.ones(len(order), bool)
+    kept: list[int] = []
+    while len(kept) < settings.keep and left.any():
+        k = int(np.argmax(left))
+        kept.append(k)
+        turned = np.abs((motions[:, 0] - motions[k, 0] + np.pi) % (2 * np.pi) - np.pi)
+        shifted = np.hypot(*(motions[:, 1:] - motions[k, 1:]).T)
+        left &= (turned > np.radians(settings.apart_deg)) | (shifted > settings.apart_mm)
+    return motions[kept], scores[kept]

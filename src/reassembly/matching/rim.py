@@ -1,0 +1,194 @@
+"""A piece's rim as joins see it: where its contour runs, what is painted beside it, how far any
+point around is from it.
+
+All in the piece's centred frame: mm, x right, y down, the origin at the piece's centroid. Motions
+are (K, 3) arrays of turns in radians (counter-clockwise as seen, as in a `Pose`) and shifts x and y
+in mm; they carry one piece's centred frame into another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from reassembly.outline.contour import resample
+from reassembly.pose import Pose
+from reassembly.puzzle import Fragment, Puzzle
+
+__all__ = ["DEPTHS_MM", "Motions", "Rim", "matrices", "motion_of", "pose_of", "rims_of"]
+
+Floats = NDArray[np.float32]
+Motions = NDArray[np.float64]
+
+SPACING_MM = 1.0
+"""Between points of the rim."""
+TANGENT_MM = 2.0
+"""Half the chord that tells a point's direction: fine roughness does not turn it."""
+DEPTHS_MM = (0.75, 1.75, 2.75, 3.75, 5.0, 6.5, 8.0, 10.0)
+"""Where paint is looked at, inwards from the rim."""
+BLUR_MM = 0.35
+"""Paint is seen through a blur of this width, which holds noise of the scan down."""
+REACH_MM = 14.0
+"""How far out the map of distances goes."""
+CELL_MM = 0.5
+"""Of that map."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rim:
+    """The outer contour of a piece, with the paint beside it."""
+
+    points: Floats
+    """(N, 2), mm, at even arc length, clockwise as seen."""
+    normals: Floats
+    """(N, 2), of length one, outwards."""
+    step_mm: float
+    paint: Floats
+    """(N, D, 3): colour at each of `DEPTHS_MM` inwards, in units of the puzzle's own spread."""
+    signed: Floats
+    """(H, W): distance from the rim, mm, negative within, on cells of `CELL_MM`."""
+    nearest: NDArray[np.int32]
+    """(H, W): the nearest point of the rim."""
+    corner: Floats
+    """(2,): middle of the first cell."""
+    centre_mm: NDArray[np.float64]
+    """(2,): the origin, in the fragment's own frame."""
+    radius_mm: float
+    area_mm2: float
+
+    def look_up(self, points: Floats) -> tuple[Floats, NDArray[np.int32]]:
+        """Distances from the rim (...) and nearest points of the rim (...), at points (..., 2).
+
+        Beyond the map a distance is `REACH_MM`."""
+        at = (points - self.corner) / CELL_MM
+        height, width = self.signed.shape
+        x, y = at[..., 0], at[..., 1]
+        outside = (x < 0) | (y < 0) | (x > width - 1.01) | (y > height - 1.01)
+        x, y = np.clip(x, 0, width - 1.01), np.clip(y, 0, height - 1.01)
+        column, row = x.astype(np.int32), y.astype(np.int32)
+        fx, fy = x - column, y - row
+        first = row * width + column
+        flat = self.signed.ravel()
+        upper = flat[first] * (1 - fx) + flat[first + 1] * fx
+        lower = flat[first + width] * (1 - fx) + flat[first + width + 1] * fx
+        signed = upper * (1 - fy) + lower * fy
+        index = first + (fx > 0.5) + width * (fy > 0.5)
+        return np.where(outside, REACH_MM, signed).astype(np.float32), self.nearest.ravel()[index]
+
+
+def rims_of(puzzle: Puzzle) -> dict[str, Rim]:
+    """The rims of all fragments, with colours in units of their common spread."""
+    raw = {fragment.id: _colours(fragment) for fragment in puzzle.fragments}
+    mean, whitening = _spread([paint for *_, paint in raw.values()])
+    return {
+        fragment.id: _rim(fragment, *raw[fragment.id], mean, whitening)
+        for fragment in puzzle.fragments
+    }
+
+
+def matrices(turns: NDArray[np.floating]) -> Floats:
+    """(K, 2, 2): what turns column vectors by (K,) radians."""
+    c, s = np.cos(turns), np.sin(turns)
+    return np.stack([np.stack([c, s], -1), np.stack([-s, c], -1)], -2).astype(np.float32)
+
+
+def pose_of(motion: Sequence[float], fixed: Rim, moving: Rim) -> Pose:
+    """A motion of the moving piece as a pose in the fixed fragment's own frame."""
+    turn, x, y = motion
+    back = Pose(-moving.centre_mm[0], -moving.centre_mm[1])
+    return Pose(x + fixed.centre_mm[0], y + fixed.centre_mm[1], float(turn)) @ back
+
+
+def motion_of(pose: Pose, fixed: Rim, moving: Rim) -> tuple[float, float, float]:
+    """The same the other way round."""
+    x, y = pose.apply(moving.centre_mm[None])[0] - fixed.centre_mm
+    return pose.rotation_rad, float(x), float(y)
+
+
+def _colours(fragment: Fragment) -> tuple[Floats, Floats, float, Floats]:
+    """Points, normals, step and CIELAB paint (N, D, 3) of a fragment's rim."""
+    ring = np.asarray(fragment.polygon.exterior.coords)[:-1] - fragment.centroid_mm
+    following = np.roll(ring, -1, axis=0)
+    if (ring[:, 0] * following[:, 1] - following[:, 0] * ring[:, 1]).sum() < 0:
+        ring = ring[::-1]
+    points = resample(ring, SPACING_MM)
+    step = float(fragment.polygon.exterior.length / len(points))
+    reach = max(1, round(TANGENT_MM / step))
+    chord = np.roll(points, -reach, axis=0) - np.roll(points, reach, axis=0)
+    chord /= np.maximum(np.linalg.norm(chord, axis=1, keepdims=True), 1e-9)
+    normals = np.column_stack([chord[:, 1], -chord[:, 0]])
+
+    shrink = max(1, int(BLUR_MM / fragment.mm_per_px))
+    height, width = fragment.mask.shape
+    size = (-(-width // shrink), -(-height // shrink))
+    scale = np.array([size[0] / width, size[1] / height])
+    lab = cv2.cvtColor(fragment.image.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+    mask = fragment.mask.astype(np.float32)
+    blur = BLUR_MM / (fragment.mm_per_px * shrink)
+    inside = cv2.GaussianBlur(cv2.resize(mask, size, interpolation=cv2.INTER_AREA), (0, 0), blur)
+    small = cv2.resize(lab * mask[..., None], size, interpolation=cv2.INTER_AREA)
+    small = cv2.GaussianBlur(small, (0, 0), blur) / np.maximum(inside, 1e-3)[..., None]
+    wanted = points[:, None] - normals[:, None] * np.array(DEPTHS_MM)[:, None]
+    place = (wanted + fragment.centroid_mm) / fragment.mm_per_px + np.array(fragment.origin_px)
+    x, y = np.moveaxis(place * scale - 0.5, -1, 0).astype(np.float32)
+    paint = cv2.remap(small, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return points.astype(np.float32), normals.astype(np.float32), step, paint.astype(np.float32)
+
+
+def _spread(paints: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Mean (3,) and whitening matrix (3, 3) of the colours of a puzzle."""
+    colours = np.concatenate([paint.reshape(-1, 3) for paint in paints])
+    mean = colours.mean(axis=0)
+    values, vectors = np.linalg.eigh(np.cov((colours - mean).T))
+    noise = 4.0  # CIELAB units squared: what differs by less is the same paint.
+    return mean, (vectors / np.sqrt(values + noise)).astype(np.float32)
+
+
+def _rim(
+    fragment: Fragment,
+    points: Floats,
+    normals: Floats,
+    step: float,
+    paint: Floats,
+    mean: Floats,
+    whitening: Floats,
+) -> Rim:
+    colours = (paint - mean) @ whitening
+    low = points.min(axis=0) - REACH_MM
+    size = np.ceil((points.max(axis=0) + REACH_MM - low) / CELL_MM).astype(int) + 1
+    ring = np.asarray(fragment.polygon.exterior.coords) - fragment.centroid_mm
+    inside = np.zeros((size[1], size[0]), np.uint8)
+    cv2.fillPoly(inside, [np.round((ring - low) / CELL_MM * 16).astype(np.int32)], 1, shift=4)
+    signed, nearest = _distances(inside, points, low)
+    return Rim(
+        points=points,
+        normals=normals,
+        step_mm=step,
+        paint=colours.astype(np.float32),
+        signed=signed,
+        nearest=nearest,
+        corner=low.astype(np.float32),
+        centre_mm=fragment.centroid_mm,
+        radius_mm=float(np.linalg.norm(points, axis=1).max()),
+        area_mm2=fragment.area_mm2,
+    )
+
+
+def _distances(
+    inside: NDArray[np.uint8], points: Floats, low: NDArray[np.float64]
+) -> tuple[Floats, NDArray[np.int32]]:
+    """Signed distance from the rim, and its nearest point, of every cell."""
+    from scipy.spatial import cKDTree
+
+    height, width = inside.shape
+    rows, columns = np.mgrid[:height, :width]
+    cells = np.column_stack([columns.ravel(), rows.ravel()]) * CELL_MM + low
+    apart, nearest = cKDTree(points).query(cells, distance_upper_bound=2 * REACH_MM)
+    nearest = np.where(nearest == len(points), 0, nearest)
+    signed = np.where(inside.ravel() > 0, -1, 1) * np.minimum(apart, REACH_MM)
+    shape = (height, width)
+    return signed.reshape(shape).astype(np.float32), nearest.reshape(shape).astype(np.int32)
