@@ -12,6 +12,7 @@ compared at once by a Fourier transform:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -209,12 +210,18 @@ def _splat(fields: Tensor, at: Tensor, values: Tensor) -> None:
 def _peaks(score: Tensor, first: int, settings: ProposeSettings) -> Tensor:
     """(M, 4): score, number of the turn, x and y in cells, of the best shifts of each turn."""
     turns, size, _ = score.shape
-    width = 2 * max(1, round(settings.apart_mm / 2 / settings.cell_mm)) + 1
-    highest = torch.nn.functional.max_pool2d(score[:, None], width, 1, width // 2)[:, 0]
+    reach = max(1, round(settings.apart_mm / 2 / settings.cell_mm))
+    highest = _highest(_highest(score, reach).mT, reach).mT
     masked = torch.where(score >= highest, score, 0.0).flatten(1)
     value, index = masked.topk(min(PEAKS, masked.shape[1]), dim=1)
     number = torch.arange(first, first + turns, device=score.device)[:, None].expand_as(index)
     return torch.stack([value, number, index % size, index // size], dim=-1).flatten(0, 1)
+
+
+def _highest(score: Tensor, reach: int) -> Tensor:
+    """The highest value within `reach` cells along the last axis, which wraps."""
+    shifted = (score.roll(d, dims=-1) for d in range(-reach, reach + 1) if d)
+    return functools.reduce(torch.maximum, shifted, score)
 
 
 def _distinct(
