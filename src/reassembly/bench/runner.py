@@ -40,7 +40,14 @@ from reassembly.solvers import Solver, available_solvers, get_solver, solve
 from reassembly.solvers.base import Progress, ProgressCallback
 from reassembly.workers import worker_pool
 
-__all__ = ["BenchRow", "bench", "prediction_folder", "read_records"]
+__all__ = [
+    "BenchRow",
+    "bench",
+    "peak_gpu_memory_mb",
+    "peak_memory_mb",
+    "prediction_folder",
+    "read_records",
+]
 
 ORACLES: dict[str, Callable[[Puzzle, int], Assembly]] = {
     "truth": lambda puzzle, seed: truth_assembly(puzzle),
@@ -442,8 +449,8 @@ def _run_task(task: _Task) -> None:
             answer,
             error=error,
             seconds=seconds,
-            peak_memory_mb=_peak_memory_mb(),
-            peak_gpu_memory_mb=_peak_gpu_memory_mb(),
+            peak_memory_mb=peak_memory_mb(),
+            peak_gpu_memory_mb=peak_gpu_memory_mb(),
             parameters=getattr(solver, "parameters", 0),
             weights_hash=getattr(solver, "weights_hash", None),
         )
@@ -504,7 +511,7 @@ def _keep(
     atomic_write(path, json.dumps(record, indent=1) + "\n")
 
 
-def _peak_memory_mb() -> float:
+def peak_memory_mb() -> float:
     """The most memory this process has held."""
     if sys.platform == "win32":
         return float(psutil.Process().memory_info().peak_wset / 2**20)
@@ -514,7 +521,7 @@ def _peak_memory_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
-def _peak_gpu_memory_mb() -> float | None:
+def peak_gpu_memory_mb() -> float | None:
     """The most memory that torch has held on the GPU, where this process used one."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
