@@ -340,6 +340,10 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
+    solver: Annotated[
+        list[str] | None,
+        typer.Option(help="Only rows of this solver; repeatable.", show_default="all"),
+    ] = None,
     puzzles: Annotated[
         int | None,
         typer.Option(help="How many made puzzles.", show_default="1000, or 2 with --quick"),
@@ -368,6 +372,7 @@ def reproduce(
             weights=weights,
             train=train,
             datasets=dataset or (),
+            solvers=solver or (),
             puzzles=puzzles,
             seeds=seeds,
             workers=workers,

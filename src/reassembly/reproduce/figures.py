@@ -168,19 +168,27 @@ def _histograms(errors: Mapping[str, Sequence[Mapping[str, Any]]], data: str) ->
     known = {name: found for name, found in known.items() if found}
     if not known:
         return None
-    figure, axes = _axes(2)
+    from matplotlib.figure import Figure
+
     bins = {"rotation_deg": np.linspace(0, 180, 37), "distance_mm": np.linspace(0, 400, 41)}
     labels = {"rotation_deg": "rotation error (degrees)", "distance_mm": "distance (mm)"}
-    for axis, (key, edges) in zip(axes, bins.items(), strict=True):
-        for k, (name, found) in enumerate(known.items()):
+    figure = Figure(figsize=(9.0, 1.0 + 0.75 * len(known)), layout="constrained")
+    grid = figure.subplots(len(known), 2, sharex="col", squeeze=False)
+    for k, (axes, (name, found)) in enumerate(zip(grid, known.items(), strict=True)):
+        for axis, (key, edges) in zip(axes, bins.items(), strict=True):
             values = np.clip([abs(f[key]) for f in found], 0, edges[-1])
             shares = np.histogram(values, edges)[0] / len(errors[name])
-            axis.stairs(shares, edges, color=LINES[k % len(LINES)], label=name, linewidth=1.2)
-        axis.set(xlabel=labels[key], ylabel="share of fragments", yscale="symlog")
-        axis.set_yscale("symlog", linthresh=0.05)
-    axes[1].legend(fontsize=7, frameon=False)
+            axis.stairs(shares, edges, color=LINES[k % len(LINES)], fill=True)
+            axis.set(ylim=(0, max(0.3, shares.max() * 1.1)))
+            axis.spines[["top", "right"]].set_visible(False)
+            axis.tick_params(labelsize=7)
+            if k == len(known) - 1:
+                axis.set_xlabel(labels[key], fontsize=8)
+        axes[0].set_title(name, fontsize=8, loc="left")
     figure.suptitle(
-        f"{data}: errors beside the anchor; the last bin holds all larger ones", fontsize=9
+        f"{data}: share of fragments by their error beside the anchor; the last bin holds all "
+        "larger ones",
+        fontsize=8,
     )
     return figure
 

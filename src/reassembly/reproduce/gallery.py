@@ -106,6 +106,7 @@ def _puzzle(puzzle: Puzzle, name: str, data: str, pictures: bool) -> dict[str, A
             "id": fragment.id,
             "d": _outline(fragment),
             "c": _rounded(fragment.centroid_mm),
+            "r": round(_reach(fragment), 1),
             "t": None if true is None else _matrix(true),
         }
         if pictures:
@@ -162,6 +163,12 @@ def _outline(fragment: Fragment) -> str:
     rough = shapely.simplify(fragment.polygon, SIMPLIFY_MM)
     points = shapely.get_coordinates(rough.exterior)[:-1]
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + "Z"
+
+
+def _reach(fragment: Fragment) -> float:
+    """How far the outline is from the centroid at most, mm."""
+    points = shapely.get_coordinates(fragment.polygon.exterior)
+    return float(np.linalg.norm(points - fragment.centroid_mm, axis=1).max())
 
 
 def _matrix(pose: Pose) -> list[float]:

@@ -51,8 +51,13 @@ class Published:
         values = (self.q_pos, self.rotation_deg, self.translation)
         if all(value is None for value in values):
             return self.note or "–"
-        shown = ["–" if value is None else f"{value:.2f}" for value in values]
-        return " / ".join(shown) + (f" ({self.note})" if self.note else "")
+        return " / ".join("–" if value is None else _printed(value) for value in values)
+
+
+def _printed(value: float) -> str:
+    """With two decimals, or with three where there are."""
+    text = f"{value:.3f}"
+    return text.removesuffix("0")
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class Part:
     name: str
     title: str
     source: str
-    """Where the paper has it."""
+    """Where the paper has it; empty where it does not."""
     about: str
     data: tuple[str, ...] = ()
     """`RePAIR`, or presets of made puzzles; a table each, the paper's own first."""
@@ -291,7 +296,7 @@ PARTS = {
         Part(
             "time",
             "Time",
-            "not in the paper",
+            "",
             "Seconds for a puzzle of nine pieces, each solver in a process of its own: from the "
             "first import to a solver that is ready, and from its fragments to its answer.",
             open=True,

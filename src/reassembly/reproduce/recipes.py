@@ -136,6 +136,8 @@ class Found:
     """A file, or a name of the package's own."""
     length: str
     """How long they were trained, and where, as far as is known."""
+    name: str
+    """The recipe that they are of: the one asked for, or one that is the same."""
 
 
 def find_weights(recipe: Recipe, folders: Iterable[Path]) -> Found | None:
@@ -145,18 +147,17 @@ def find_weights(recipe: Recipe, folders: Iterable[Path]) -> Found | None:
         for folder in folders if name else ():
             run = folder / str(name)
             if (file := folder / f"{name}.safetensors").is_file():
-                return Found(str(file), _told_beside(folder / f"{name}.json"))
+                return Found(str(file), _told_beside(folder / f"{name}.json"), str(name))
             if (run / RUN_FILE).is_file():
-                return Found(str(run / RUN_FILE), _told_by_run(run))
-    shipped = recipe.shipped
-    if recipe.same_as in RECIPES:
-        shipped = RECIPES[recipe.same_as].shipped
-    if shipped is not None:
+                return Found(str(run / RUN_FILE), _told_by_run(run), str(name))
+    same = RECIPES.get(recipe.same_as or "", recipe)
+    if same.shipped is not None:
         from reassembly.weights import list_weights
 
         for weights in list_weights():
-            if weights.name == shipped and weights.present:
-                return Found(shipped, _told_by_card(weights.path.with_suffix(".md")))
+            if weights.name == same.shipped and weights.present:
+                length = _told_by_card(weights.path.with_suffix(".md"))
+                return Found(weights.name, length, same.name)
     return None
 
 

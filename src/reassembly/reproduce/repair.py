@@ -140,19 +140,21 @@ def read_repair(path: str | PathLike[str]) -> Repair:
 
 def fragment_count(source: PuzzleSource) -> int:
     """How many fragments a puzzle has, without reading a picture."""
-    return len(_entries(source))
+    return len(_document(source)["fragments"])
 
 
-def _entries(source: PuzzleSource) -> list[dict[str, Any]]:
-    """`fragments` of its data.json; of release 1, as they would be there."""
+def _document(source: PuzzleSource) -> dict[str, Any]:
+    """Its data.json; of release 1, as it would be."""
     if source.kind == "repair-v1":
-        return [
+        entries = [
             {"filename": row.rpf, "pixel_position": [row.x, row.y], "rotation": row.rot}
             for row in read_pose_rows(source.path)
         ]
+        return {"original_id": source.id, "fragments": entries}
     try:
-        found = json.loads(_read(source, "data.json").decode("utf-8-sig"))["fragments"]
-        return [dict(entry) for entry in found]
+        found = json.loads(_read(source, "data.json").decode("utf-8-sig"))
+        entries = [dict(entry) for entry in found["fragments"]]
+        return {**found, "original_id": source.id, "fragments": entries}
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
             "its data.json does not list fragments", "Download it again", source.path
@@ -247,11 +249,10 @@ def lay_out(
             counts[split or "puzzles"] += 1
             folder = place / split / source.id.replace("/", "_")
             folder.mkdir(parents=True)
-            entries = _entries(source)
-            for entry in entries:
+            document = _document(source)
+            for entry in document["fragments"]:
                 _copy(source, str(entry["filename"]), folder)
-            known = {"original_id": source.id, "fragments": entries}
-            text = json.dumps(known, indent=1) + "\n"
+            text = json.dumps(document, indent=1) + "\n"
             (folder / "data.json").write_text(text, encoding="utf-8", newline="\n")
             if progress is not None:
                 progress(done, len(repair.sources), source.id)

@@ -135,7 +135,8 @@ def _groups(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, An
 
 def markdown(table: Table, level: int = 2) -> str:
     """The table under a heading, what it shows before it, notes and skipped rows after it."""
-    text = [f"{'#' * level} {table.title}", "", f"{table.about} In the paper: {table.source}.", ""]
+    source = f" In the paper: {table.source}." if table.source else ""
+    text = [f"{'#' * level} {table.title}", "", table.about + source, ""]
     if table.rows:
         text += [
             "| " + " | ".join(column.heading for column in table.columns) + " |",
@@ -152,7 +153,9 @@ def markdown(table: Table, level: int = 2) -> str:
         text += [f"{len(skipped)} rows without figures of ours:", ""]
         reasons: dict[str, list[str]] = {}
         for row in skipped:
-            name = f"{row['label']} ({row['group']})" if row.get("group") else str(row["label"])
+            about = [row.get("group"), row.get("recipe") and f"`{row['recipe']}`"]
+            more = ", ".join(str(a) for a in about if a and a != row["label"])
+            name = f"{row['label']} ({more})" if more else str(row["label"])
             reasons.setdefault(str(row["skipped"]), []).append(name)
         text += [f"- {'; '.join(names)}: {reason}" for reason, names in reasons.items()]
         text.append("")
@@ -163,7 +166,7 @@ def latex(table: Table) -> str:
     """A `tabular` for the package booktabs."""
     sides = "".join("l" if column.digits is None else "r" for column in table.columns)
     lines = [
-        f"% {table.title}. {table.source}".replace("\n", " "),
+        f"% {table.title}",
         r"\begin{tabular}{" + sides + "}",
         r"\toprule",
         " & ".join(column.heading.translate(LATEX) for column in table.columns) + r" \\",
