@@ -17,7 +17,8 @@ def info(name):
     return SolverInfo(name, "made for a test", "made for a test", f"odd:{name.title()}")
 
 
-CRASHES, HANGS, GREEDY, FINE = info("crashes"), info("hangs"), info("hoards"), info("fine")
+CRASHES, HANGS, HOARDS, FINE = info("crashes"), info("hangs"), info("hoards"), info("fine")
+UNMADE = info("unmade")
 BROKEN = 7
 
 
@@ -54,5 +55,7 @@ def install(folder: Path, name: str, code: str, entries: str) -> Path:
 
 def install_odd(folder: Path) -> Path:
     entries = "[reassembly.solvers]\ncrashes = odd:CRASHES\nhangs = odd:HANGS\nfine = odd:FINE\n"
-    entries += "hoards = odd:GREEDY\nbroken = odd:BROKEN\nabsent = nowhere:INFO\n"
+    entries += (
+        "hoards = odd:HOARDS\nunmade = odd:UNMADE\nbroken = odd:BROKEN\nabsent = nowhere:INFO\n"
+    )
     return install(folder, "odd", SOLVERS, entries)

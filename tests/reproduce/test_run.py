@@ -8,16 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
 import reassembly
-from reassembly.errors import InputError
+from reassembly.bench import BenchRow, bench, read_records
+from reassembly.errors import InputError, InputWarning
 from reassembly.reproduce import reproduce
 from reassembly.reproduce.run import _disk
 from tests.puzzles import drawn_puzzle
-from tests.reproduce.plugin import install
+from tests.reproduce.plugin import install, install_odd
 from tests.test_cli import run, write_puzzle
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "plugins.md"
@@ -182,7 +184,7 @@ def test_rows_that_cannot_be_measured_say_why_and_keep_the_published_figure(tmp_
 def test_mistakes_are_one_line(options, said, tmp_path):
     done = run("reproduce", "--out", tmp_path / "out", "--quick", *options)
     assert done.returncode == 2
-    assert said in done.stderr and done.stderr.count("\n") == 1
+    assert said in done.stderr and done.stderr.strip().count("\n") == 0
 
 
 def test_folders_of_others_and_full_disks_are_said(tmp_path):
@@ -195,3 +197,21 @@ def test_folders_of_others_and_full_disks_are_said(tmp_path):
         reproduce(tmp_path / "quick", only=["audit"])
     with pytest.raises(InputError, match="disk is full"), _disk(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_solvers_that_fail_are_rows_and_not_the_end(tmp_path, monkeypatch, workers):
+    monkeypatch.setattr("reassembly.bench.runner.GRACE_S", 2.0)
+    monkeypatch.syspath_prepend(str(install_odd(tmp_path / "package")))
+    write_puzzle(tmp_path / "mine" / "p", drawn_puzzle(pieces=2, seed=1, size_px=100))
+    names = ["crashes", "unmade", "hangs", "fine"]
+    rows = [BenchRow(name, name) for name in names]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        bench([tmp_path / "mine"], rows, tmp_path / "out", limit_s=2.0, workers=workers)
+    records = {n: read_records(tmp_path / "out", str(tmp_path / "mine"), n) for n in names}
+    errors = {name: found[0].get("error") for name, found in records.items()}
+    assert errors["crashes"] == "the solver's process died"
+    assert errors["unmade"].startswith("AttributeError")
+    assert errors["hangs"] == "it took longer than 2 s"
+    assert errors["fine"] is None

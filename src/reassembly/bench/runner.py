@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from os import PathLike
@@ -56,6 +58,7 @@ ORACLES: dict[str, Callable[[Puzzle, int], Assembly]] = {
 """Rows that use the truth, computed here: no solver sees it."""
 
 TOO_LONG = "it took longer than"
+GRACE_S = 60.0
 
 BenchProgress = Callable[[int, int, str], None]
 """Called with (done, total, what)."""
@@ -122,8 +125,8 @@ def bench(
         settings: what a solver is told, by its name; its rows then bear them in their name.
         detail: also keep, in each record, the figures of the other protocols (`protocols`) and
             what became of every fragment, with the solver's confidence (`errors`).
-        limit_s: how long a solver may take for a puzzle, as far as it reports progress; what takes
-            longer counts as unplaced, with that as its error.
+        limit_s: how long a solver may take for a puzzle; what takes longer counts as unplaced, with
+            that as its error. One that reports no progress is ended later, with its process.
         workers: processes at a time. With more than one, seconds are those of a busy machine.
 
     Returns:
@@ -376,31 +379,60 @@ def _run_all(tasks: list[_Task], workers: int) -> Iterator[_Task]:
                 waiting.remove(task)
                 yield task
         while waiting:
-            with worker_pool(1) as pool:
+            with _own_pool(1) as (pool, kill):
+                late = False
                 try:
                     while waiting:
-                        pool.submit(_run_task, waiting[0]).result()
+                        running = pool.submit(_run_task, waiting[0])
+                        late = not wait([running], _patience_s(waiting[0])).done
+                        if late:
+                            kill()
+                        running.result()
                         yield waiting.pop(0)
                 except BrokenProcessPool:
                     crashed = waiting.pop(0)
-                    _record_crash(crashed)
+                    _record_crash(crashed, late)
                     yield crashed
 
 
 def _run_together(tasks: list[_Task], workers: int) -> Iterator[_Task]:
-    """Runs tasks side by side; ends early where a process dies, as nobody can say whose fault it
-    was."""
-    with worker_pool(min(workers, len(tasks))) as pool:
+    """Runs tasks side by side; ends early where a process dies or is stuck, as nobody can say
+    whose fault it was."""
+    with _own_pool(min(workers, len(tasks))) as (pool, kill):
         running = {pool.submit(_run_task, task): task for task in tasks}
         try:
-            for future in as_completed(running):
-                future.result()
-                yield running[future]
+            while running:
+                done = wait(running, _patience_s(tasks[0]), FIRST_COMPLETED).done
+                if not done:
+                    kill()
+                    return
+                for future in done:
+                    future.result()
+                    yield running.pop(future)
         except BrokenProcessPool:
             return
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+@contextmanager
+def _own_pool(workers: int) -> Iterator[tuple[ProcessPoolExecutor, Callable[[], None]]]:
+    """A pool, and what ends its processes at once."""
+    others = set(multiprocessing.active_children())
+
+    def kill() -> None:
+        for process in set(multiprocessing.active_children()) - others:
+            process.kill()
+
+    with worker_pool(workers) as pool:
+        yield pool, kill
+
+
+def _patience_s(task: _Task) -> float | None:
+    """How long a process may be silent: a solver that reports no progress cannot be asked to stop,
+    and reading, scoring and imports take their time, too."""
+    return None if task.limit_s is None else len(task.runs) * (2 * task.limit_s + GRACE_S)
 
 
 @cache
@@ -420,9 +452,12 @@ def _run_task(task: _Task) -> None:
         )
     for name, seed in task.runs:
         plain = task.solver or name
-        solver = None if name in ORACLES else _solver(plain, tuple(task.settings.items()))
+        solver: Solver | None = None
         start, answer, error = time.perf_counter(), None, None
         try:
+            if name not in ORACLES:
+                solver = _solver(plain, tuple(task.settings.items()))
+            start = time.perf_counter()
             if solver is None:
                 answer = ORACLES[name](puzzle, seed)
             elif betrays_orientation(puzzle):
@@ -468,11 +503,12 @@ def _watch(start: float, limit_s: float | None) -> ProgressCallback | None:
     return check
 
 
-def _record_crash(task: _Task) -> None:
-    """The runs that were not reached when the process died count as unplaced."""
+def _record_crash(task: _Task, late: bool) -> None:
+    """The runs that were not reached when the process died, or was ended, count as unplaced."""
     puzzle = task.source.load()
+    error = f"{TOO_LONG} {task.limit_s:g} s" if late else "the solver's process died"
     for name, seed in _unfinished(task).runs:
-        _keep(task, puzzle, name, seed, None, error="the solver's process died")
+        _keep(task, puzzle, name, seed, None, error=error)
 
 
 def _keep(

@@ -29,6 +29,8 @@ LOOK_EVERY_S = 0.05
 MEMORY_SHARE = 0.85
 """Of the memory that is free when it starts: a process that takes more is ended before the
 machine has to choose whom to end."""
+LONGEST = 160
+"""Letters of an error that are kept."""
 SIDE_PX = 181
 """Side of a square picture, for each piece: as in 1024 px for 32 pieces."""
 SMALLEST_PX, SEED = 512, 9000
@@ -136,7 +138,8 @@ def _solve(puzzle: Path, solver: str, settings: dict[str, Any], repeat: int) -> 
             _wait_for_gpu()
             seconds.append(time.perf_counter() - start)
     except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}", "memory_mb": peak_memory_mb()}
+        said = next(iter(str(error).splitlines()), "")[:LONGEST]
+        return {"error": f"{type(error).__name__}: {said}", "memory_mb": peak_memory_mb()}
     return {
         "seconds": min(seconds),
         "ready_s": ready,

@@ -223,7 +223,8 @@ def _cells(
                 continue
             chosen = answer[0][0]
             info = available_solvers()[row.solver]
-            sha256 = weights_hash_of(session, info, chosen.settings.get("weights"))
+            weights = chosen.settings.get("weights")
+            sha256 = weights_hash_of(session, info, weights) if weights or info.weights else None
             found = measure(
                 puzzle_of(pieces, session.out / "data" / "pieces"),
                 chosen.solver,

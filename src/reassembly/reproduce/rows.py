@@ -108,6 +108,9 @@ def weights_hash_of(
             session.created[key] = getattr(made, "weights_hash", None)
         except InputError as error:
             session.created[key] = error
+        except Exception as error:
+            what = f"it cannot be made ({type(error).__name__}: {error})"
+            session.created[key] = InputError(what, "Mend or uninstall its package")
     return session.created[key]
 
 

@@ -96,7 +96,7 @@ def by_puzzle(records: Sequence[Mapping[str, Any]], *path: str) -> dict[str, lis
 
 def write_table(table: Table, folder: Path) -> None:
     """Writes `NAME.md`, `.csv`, `.tex` and `.json`."""
-    atomic_write(folder / f"{table.name}.md", markdown(table))
+    atomic_write(folder / f"{table.name}.md", markdown(table, level=1))
     atomic_write(folder / f"{table.name}.csv", as_csv(table))
     atomic_write(folder / f"{table.name}.tex", latex(table))
     content = {
