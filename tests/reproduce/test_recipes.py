@@ -15,6 +15,7 @@ from reassembly.reproduce.recipes import (
     Recipe,
     Training,
     find_weights,
+    mismatch,
     recipe_named,
 )
 from reassembly.weights import list_weights
@@ -91,6 +92,19 @@ def test_weights_are_found_by_name_and_say_how_long_they_were_trained(tmp_path):
     (run / "config.yaml").write_text("training: {minutes: 3.0}")
     (run / "run.json").write_text(json.dumps({"versions": {"gpu": "NVIDIA X"}}))
     assert find_weights(RECIPES["keypoints-3"], [tmp_path]).length == "3 min on NVIDIA X"
+
+
+def test_weights_of_another_network_are_told_apart(tmp_path):
+    assert mismatch(RECIPES["fps"], "reassemblenet-fps") is None
+    assert mismatch(recipe_named("tuned-data-paper", 1), "reassemblenet-fps") is None
+    assert mismatch(RECIPES["fps-local"], "reassemblenet-fps") == (
+        "features.geometry is True, not False"
+    )
+    assert mismatch(RECIPES["frozen"], "reassemblenet-fps") == (
+        "keypoints.selector is fps, not frozen"
+    )
+    with pytest.raises(InputError):
+        mismatch(RECIPES["diffassemble"], "reassemblenet-fps")
 
 
 def test_a_run_is_made_by_the_commands_and_only_once(tmp_path):

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from reassembly.bench import BenchRow, bench, read_records
 from reassembly.errors import InputError, InputWarning
 from reassembly.reproduce import reproduce
 from reassembly.reproduce.run import _disk
+from reassembly.weights import list_weights
 from tests.puzzles import drawn_puzzle
 from tests.reproduce.plugin import install, install_odd
 from tests.test_cli import run, write_puzzle
@@ -215,3 +217,26 @@ def test_solvers_that_fail_are_rows_and_not_the_end(tmp_path, monkeypatch, worke
     assert errors["unmade"].startswith("AttributeError")
     assert errors["hangs"] == "it took longer than 2 s"
     assert errors["fine"] is None
+
+
+def test_weights_that_are_not_what_they_are_called_fill_no_row(tmp_path):
+    write_puzzle(tmp_path / "mine" / "p", drawn_puzzle(pieces=2, seed=1, size_px=100))
+    shipped = next(w.path for w in list_weights() if w.name == "reassemblenet-fps")
+    (tmp_path / "weights").mkdir()
+    for name in ("learnable", "frozen"):
+        shutil.copy(shipped, tmp_path / "weights" / f"{name}.safetensors")
+    (tmp_path / "weights" / "frozen.safetensors").write_bytes(b"no weights at all")
+    page = reproduce(
+        tmp_path / "out",
+        quick=True,
+        only=["own"],
+        datasets=[tmp_path / "mine"],
+        weights=tmp_path / "weights",
+        solvers=["reassemblenet"],
+    )
+    rows = json.loads((page.parent / "own-mine.json").read_text(encoding="utf-8"))["rows"]
+    by_recipe = {row.get("recipe"): row for row in rows}
+    assert "keypoints.selector is fps, not learnable" in by_recipe["learnable"]["skipped"]
+    assert "skipped" in by_recipe["frozen"] and by_recipe["frozen"].get("q_pos") is None
+    assert by_recipe["fps"]["q_pos"] is not None
+    assert by_recipe["fps"]["training"] == "3.1 min on one NVIDIA H200"

@@ -12,7 +12,7 @@ from reassembly.reproduce.data import data_named
 from reassembly.reproduce.measure import measure, puzzle_of
 from reassembly.reproduce.pages import TRIVIAL, cheap_rows, remember
 from reassembly.reproduce.paper import PARTS, REPAIR, REPAIR_PUZZLES, SCALABILITY, TUNED, Part, Row
-from reassembly.reproduce.rows import resolved, rows_of, weights_hash_of
+from reassembly.reproduce.rows import EACH_FOLD, resolved, rows_of, weights_hash_of
 from reassembly.reproduce.session import Data, Session, titled
 from reassembly.reproduce.tables import Column, Table, by_puzzle, summary
 from reassembly.solvers.registry import available_solvers
@@ -140,7 +140,7 @@ def _notes(session: Session, data: str, lines: Sequence[Mapping[str, Any]]) -> t
         "only to be read beside the published ones (audit.md). A puzzle that a solver failed on, "
         f"or took longer than {session.extent.limit_s:g} s for, counts as unplaced."
     ]
-    lengths = {line["training"] for line in lines if line.get("training")}
+    lengths = {line["training"].removeprefix(EACH_FOLD) for line in lines if line.get("training")}
     if len(lengths) > 1:
         notes.append(
             "**Weights of unequal training**, see the column: rows differ by that as well."

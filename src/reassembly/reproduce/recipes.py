@@ -13,15 +13,25 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from reassembly.config import ModelConfig
 from reassembly.errors import InputError
 from reassembly.io.files import atomic_write
 from reassembly.reproduce.paper import FEATURES, SELECTORS, TUNED
 
-__all__ = ["MINUTES", "RECIPES", "Found", "Recipe", "Training", "find_weights", "recipe_named"]
+__all__ = [
+    "MINUTES",
+    "RECIPES",
+    "Found",
+    "Recipe",
+    "Training",
+    "find_weights",
+    "mismatch",
+    "recipe_named",
+]
 
 MINUTES = 3.1
 """Of training, for every run alike: as long as the shipped ReassembleNet was trained."""
@@ -37,6 +47,15 @@ PRETRAINING = (
     "data.validation=96",
 )
 REASSEMBLENET = ("training.batch=64", "training.given=0")
+TELLING = (
+    ("keypoints", "selector"),
+    ("keypoints", "k"),
+    ("features", "geometry"),
+    ("features", "windows"),
+    ("features", "whole"),
+    ("features", "local"),
+)
+"""What rows of ReassembleNet differ in: sections and keys of the model."""
 TUNING = (
     "training.learning_rate=0.0002",
     "training.warmup=10",
@@ -158,6 +177,33 @@ def find_weights(recipe: Recipe, folders: Iterable[Path]) -> Found | None:
             if weights.name == same.shipped and weights.present:
                 length = _told_by_card(weights.path.with_suffix(".md"))
                 return Found(weights.name, length, same.name)
+    return None
+
+
+def mismatch(recipe: Recipe, path: str) -> str | None:
+    """What about weights is not as the recipe has it, such as `keypoints.k is 20, not 3`.
+
+    What they learned from, and for how long, cannot be seen in them.
+
+    Raises:
+        InputError: where they cannot be read, or are of another system.
+    """
+    import yaml
+
+    from reassembly.weights import load_weights
+
+    stored = load_weights(path, recipe.system).config
+    if recipe.system != "reassemblenet":
+        return None
+    model = asdict(ModelConfig())
+    wanted = {(section, key): model[section][key] for section, key in TELLING}
+    for change in recipe.model:
+        name, _, text = change.partition("=")
+        _, section, key = name.split(".")
+        wanted[section, key] = yaml.safe_load(text)
+    for (section, key), value in wanted.items():
+        if (found := stored["model"][section].get(key)) != value:
+            return f"{section}.{key} is {found}, not {value}"
     return None
 
 

@@ -8,13 +8,21 @@ from typing import Any
 from reassembly.bench import BenchRow
 from reassembly.errors import InputError
 from reassembly.reproduce.paper import PARTS, TUNED, Part, Row
-from reassembly.reproduce.recipes import RECIPES, Found, find_weights, recipe_named
+from reassembly.reproduce.recipes import (
+    RECIPES,
+    Found,
+    Recipe,
+    find_weights,
+    mismatch,
+    recipe_named,
+)
 from reassembly.reproduce.session import Session
 from reassembly.solvers.registry import SolverInfo, available_solvers
 
-__all__ = ["resolved", "rows_of", "train_missing", "weights_hash_of"]
+__all__ = ["EACH_FOLD", "resolved", "rows_of", "train_missing", "weights_hash_of"]
 
 BEYOND = "beyond the paper"
+EACH_FOLD = "each fold "
 
 
 def rows_of(session: Session, part: Part) -> list[Row]:
@@ -63,7 +71,7 @@ def resolved(session: Session, row: Row) -> tuple[list[BenchRow], str] | str:
                 "needs a training run: add --train, or give weights of this name by --weights; "
                 "commands in recipes.md"
             )
-        if problem := _problem(session, info, weights.path):
+        if problem := _wrong(recipe, weights) or _problem(session, info, weights.path):
             return problem
         found.append((weights, ids))
     # Weights that serve several rows are measured once, under their own name.
@@ -74,7 +82,16 @@ def resolved(session: Session, row: Row) -> tuple[list[BenchRow], str] | str:
         for weights, ids in found
     ]
     lengths = list(dict.fromkeys(weights.length for weights, _ in found))
-    return rows, ("each fold " if len(found) > 1 else "") + "; ".join(lengths)
+    return rows, (EACH_FOLD if len(found) > 1 else "") + "; ".join(lengths)
+
+
+def _wrong(recipe: Recipe, weights: Found) -> str | None:
+    """Weights under the name of a recipe must be of its network: no row shows anything else."""
+    try:
+        problem = mismatch(recipe, weights.path)
+    except InputError as error:
+        problem = f"{error.what}; {error.remedy}"
+    return problem and f"the weights {weights.name} that were given are none of this row: {problem}"
 
 
 def _same_key(recipe: str) -> str:
