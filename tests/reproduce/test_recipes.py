@@ -94,6 +94,17 @@ def test_weights_are_found_by_name_and_say_how_long_they_were_trained(tmp_path):
     assert find_weights(RECIPES["keypoints-3"], [tmp_path]).length == "3 min on NVIDIA X"
 
 
+def test_fine_tuning_takes_the_network_of_the_weights(tmp_path):
+    """The shipped PairingNet is smaller than its configuration says."""
+    training = Training(tmp_path, tmp_path, None, minutes=1.0)
+    _, train = training.commands(recipe_named("tuned-pairingnet"), "pairingnet")
+    assert told(train)["--set"]["pairingnet.width"] == "32"
+    _, train = training.commands(recipe_named("tuned-fps"), "reassemblenet-fps")
+    said = told(train)["--set"]
+    assert said["model.features.local"] == "true" and said["model.keypoints.k"] == "20"
+    assert told(train)["--init"] == "reassemblenet-fps"
+
+
 def test_weights_of_another_network_are_told_apart(tmp_path):
     assert mismatch(RECIPES["fps"], "reassemblenet-fps") is None
     assert mismatch(recipe_named("tuned-data-paper", 1), "reassemblenet-fps") is None

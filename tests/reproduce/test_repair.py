@@ -10,6 +10,7 @@ import pytest
 
 import reassembly
 from reassembly.errors import InputError, InputWarning
+from reassembly.io.readers import PuzzleSource
 from reassembly.reproduce.repair import (
     TEST_NUMBERS,
     completeness,
@@ -82,6 +83,19 @@ def test_partial_downloads_get_folds_that_keep_groups_together(download, tmp_pat
     assert sorted(i for fold in laid.fold_ids() for i in fold) == sorted(laid.measured)
     folds = make_folds({"RPobj_g7_o0001": 9, "RPobj_g7_o0002": 1, "RPobj_g8_o0003": 5, "x": 4}, 2)
     assert folds == [["RPobj_g7_o0001", "RPobj_g7_o0002"], ["RPobj_g8_o0003", "x"]]
+
+
+def test_the_official_split_is_known_by_its_sizes(download):
+    def of(train, test):
+        sources = [
+            PuzzleSource(f"RPobj_g{k}_o{k}", Path(str(k)), "repair-v2", split)
+            for k, split in enumerate(["train"] * train + ["test"] * test)
+        ]
+        return replace(read_repair(download), sources=tuple(sources), measured=("x",) * test)
+
+    assert of(97, 24).official and of(97, 24).split.startswith("the official split")
+    assert not of(96, 24).official
+    assert of(96, 24).split == "96 puzzles for training and 24 for tests"
 
 
 def test_poses_that_put_pieces_upon_each_other_are_named(download, tmp_path):

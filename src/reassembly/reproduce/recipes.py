@@ -12,7 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -260,7 +260,8 @@ class Training:
         """What makes the weights, `reassembly` left out.
 
         Args:
-            init: weights to fine-tune; by default where this makes them.
+            init: weights to fine-tune, whose network it then is; by default those that this
+                makes.
         """
         pool, run = self._pool(recipe), self.run_folder(recipe)
         where = ["--device", self.device]
@@ -286,7 +287,8 @@ class Training:
         if self.device == "cuda":
             changes += GPU
         changes += [f"training.minutes={self.minutes:g}"]
-        for change in (*recipe.model, *changes):
+        model = recipe.model if init is None else _network(recipe.system, init)
+        for change in (*model, *changes):
             train += ["--set", change]
         return [prepare + views, [*train, "--data", str(pool), "--out", str(run), *where]]
 
@@ -331,6 +333,24 @@ class Training:
                 f"`reassembly {arguments[0]}` ended with {done.returncode}",
                 "What it printed says why; the same command carries on",
             )
+
+
+def _network(system: str, weights: str) -> tuple[str, ...]:
+    """Changes of a configuration that make the network of these weights."""
+    from reassembly.weights import load_weights
+
+    stored = load_weights(weights, system).config
+
+    def flat(prefix: str, values: Mapping[str, Any]) -> Iterator[str]:
+        for key, value in values.items():
+            if isinstance(value, Mapping):
+                yield from flat(f"{prefix}.{key}", value)
+            else:
+                yield f"{prefix}.{key}={str(value).lower() if isinstance(value, bool) else value}"
+
+    if system == "reassemblenet":
+        return tuple(flat("model", stored["model"]))
+    return tuple(flat(system, stored))
 
 
 def _device(run: Path) -> str:
