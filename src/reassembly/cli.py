@@ -946,7 +946,8 @@ def _print_reproduced(page: Path) -> None:
     for heading in ("table", "in the paper"):
         table.add_column(heading, overflow="fold")
     table.add_column("rows", justify="right", no_wrap=True)
-    for file in sorted(page.parent.glob("*.json")):
+    files = (file for file in page.parent.glob("*.json") if not file.name.startswith("audit-"))
+    for file in sorted(files):
         content = json.loads(file.read_text(encoding="utf-8"))
         rows = [row for row in content["rows"] if row.get("group") != "trivial"]
         have = sum(not row.get("skipped") for row in rows)

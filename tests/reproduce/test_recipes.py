@@ -118,6 +118,7 @@ def test_weights_of_another_network_are_told_apart(tmp_path):
         mismatch(RECIPES["diffassemble"], "reassemblenet-fps")
 
 
+@pytest.mark.slow
 def test_a_run_is_made_by_the_commands_and_only_once(tmp_path):
     """A tiny one, on the CPU; where a command fails, that is said in one line."""
     said = []

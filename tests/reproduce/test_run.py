@@ -201,7 +201,7 @@ def test_folders_of_others_and_full_disks_are_said(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_solvers_that_fail_are_rows_and_not_the_end(tmp_path, monkeypatch, workers):
     monkeypatch.setattr("reassembly.bench.runner.GRACE_S", 2.0)
     monkeypatch.syspath_prepend(str(install_odd(tmp_path / "package")))

@@ -96,6 +96,10 @@ def reproduce(
     for name in solvers:
         if name not in known:
             raise InputError(f"there is no solver {name!r}", f"Choose one of {', '.join(known)}")
+    if device != "cpu":
+        from reassembly.solvers.settings import check_device_here
+
+        check_device_here(device)
     repair = None if data is None else read_repair(data)
     own = own_data_sets(datasets)
     if OWN in only and not own:
