@@ -125,8 +125,10 @@ def _cost(rows: Sequence[Mapping[str, Any]], key: str, label: str, unit: float) 
         if gpu:
             axis.plot(*zip(*gpu.items(), strict=True), "k:o", markersize=3, linewidth=1,
                       label="ours: ReassembleNet, GPU")  # fmt: skip
-    axis.set(xscale="log", yscale="log", xlabel="pieces", ylabel=label)
+    axis.set(yscale="log", xlabel="pieces", ylabel=label)
     axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_major_formatter("{x:g}")
     axis.legend(fontsize=7, frameon=False)
     return figure
 
@@ -236,7 +238,9 @@ def _calibrations(errors: Mapping[str, Sequence[Mapping[str, Any]]], data: str) 
             axis.plot(*zip(*shown, strict=True), color=LINES[k % len(LINES)], linewidth=1.2,
                       marker=MARKERS[k % len(MARKERS)], markersize=4,
                       label=f"{name}: off by {gap:.2f} on average")  # fmt: skip
-    axis.set(xlabel="confidence given", ylabel="share correct", xlim=(0, 1), ylim=(0, 1))
+    axis.set(
+        xlabel="confidence given", ylabel="share correct", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02)
+    )
     axis.set_title(f"{data}: bins of {FEWEST} fragments and more", fontsize=9)
     axis.legend(fontsize=7, frameon=False)
     return figure

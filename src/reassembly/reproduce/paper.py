@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 __all__ = [
+    "FEATURES",
     "MADE",
     "PARTS",
     "REPAIR",
@@ -19,7 +20,9 @@ __all__ = [
     "REPAIR_PUZZLES",
     "REPAIR_SPLIT",
     "SCALABILITY",
+    "SELECTORS",
     "SIZES",
+    "TUNED",
     "Part",
     "Published",
     "Row",
@@ -31,6 +34,7 @@ MADE = ("paper", "realistic", "pairingnet")
 REPAIR_PUZZLES, REPAIR_FRAGMENTS = 121, 957
 REPAIR_SPLIT = {"train": 97, "test": 24}
 TUNED = "tuned-"
+"""How the names of recipes that fine-tune begin."""
 
 
 @dataclass(frozen=True)

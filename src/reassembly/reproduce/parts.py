@@ -38,6 +38,7 @@ COLUMNS = (
     Column("memory_mb", "MB", 0),
     Column("failed", "failed", 0),
 )
+PUBLISHED_MEMORY = Column("published_memory_mb", "published: MB of training", 0)
 STRICT = (
     *(column.key for column in COLUMNS[1:7]),
     "q_pos_mean",
@@ -127,7 +128,7 @@ def measured_tables(session: Session, part: Part) -> Iterator[Table]:
             f"{part.title}: {name}" if len(part.data) > 1 else part.title,
             part.source,
             part.about,
-            COLUMNS,
+            COLUMNS if part.name != "keypoints" else (*COLUMNS, PUBLISHED_MEMORY),
             lines,
             _notes(session, note, lines),
         )
@@ -244,7 +245,7 @@ def _cells(
 def scalability_table(session: Session, part: Part) -> Table:
     lines = []
     for row, pieces, found in _cells(session, part, session.extent.sizes, 1):
-        known = {"label": row.label, "group": row.label, "pieces": pieces, **_cost(found)}
+        known = {"label": row.label, "pieces": pieces, **_cost(found)}
         if row.solver == "reassemblenet" and pieces in SCALABILITY:
             known["published_gb"] = SCALABILITY[pieces]
         lines.append(known)
