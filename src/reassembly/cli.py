@@ -39,6 +39,8 @@ app = typer.Typer(
 
 weights_app = typer.Typer(help="List trained weights; fetch or add some.")
 app.add_typer(weights_app, name="weights")
+data_app = typer.Typer(help="Get data sets of others ready.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
 
 
 class PatchFrame(StrEnum):
@@ -304,6 +306,147 @@ def bench(
     for name in dict.fromkeys(row["data"] for row in rows):
         _print_scores([row for row in rows if row["data"] == name], title=name)
     _say(f"Tables, rows a puzzle and every prediction: {out}")
+
+
+@app.command()
+def reproduce(
+    out: Out,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="RePAIR, all of it or some; see `data repair`.", show_default=False),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few and small puzzles: does it all work?")
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A part: repair, semi-synthetic, features, keypoints, data-creation, "
+            "scalability, time, own, audit, gallery; repeatable.",
+            show_default="all",
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="Folder of trained weights, named as recipes are.", show_default=False),
+    ] = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="Make the weights that are missing: takes long.")
+    ] = False,
+    dataset: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Puzzles of your own with true poses, for the same tables; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    solver: Annotated[
+        list[str] | None,
+        typer.Option(help="Only rows of this solver; repeatable.", show_default="all"),
+    ] = None,
+    puzzles: Annotated[
+        int | None,
+        typer.Option(help="How many made puzzles.", show_default="1000, or 2 with --quick"),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many seeds, from 0.", min=1)] = 1,
+    workers: Annotated[
+        int,
+        typer.Option(help="Puzzles solved side by side; seconds then are a busy machine's.", min=1),
+    ] = 1,
+    device: Annotated[
+        Device, typer.Option(help="Where solvers compute that can choose.")
+    ] = Device.cpu,
+    minutes: Annotated[
+        float, typer.Option(help="Length of every training run of --train.", min=0.01)
+    ] = 3.1,
+) -> None:
+    """Rebuild the paper's tables and figures beside the published ones. Carries on after a kill."""
+    from reassembly.reproduce import reproduce as run
+
+    with _counting_bar("") as progress:
+        page = run(
+            out,
+            data=data,
+            quick=quick,
+            only=only or (),
+            weights=weights,
+            train=train,
+            datasets=dataset or (),
+            solvers=solver or (),
+            puzzles=puzzles,
+            seeds=seeds,
+            workers=workers,
+            device=device.value,
+            minutes=minutes,
+            progress=progress,
+            say=lambda text: typer.echo(text, err=True),
+        )
+    _print_reproduced(page)
+    _say(f"Start with {page}; truth and prediction side by side: {out / 'gallery.html'}")
+
+
+@data_app.command("repair")
+def data_repair(
+    path: Annotated[
+        Path | None,
+        typer.Argument(help="What was downloaded: a zip, or a folder.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Lay it out here, for --data.", show_default=False),
+    ] = None,
+    test_ids: Annotated[
+        str | None,
+        typer.Option(
+            help="Which puzzles are for tests: ids.txt, or folds.json#1.",
+            show_default="as the download, or the list for release 2, has it",
+        ),
+    ] = None,
+    poses: Annotated[
+        bool, typer.Option("--poses", help="Also look whether true poses look right: slow.")
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Tell where to get RePAIR, check a download, and lay it out."""
+    from reassembly.io.ids import read_ids
+    from reassembly.reproduce.repair import (
+        SOURCES,
+        completeness,
+        lay_out,
+        read_repair,
+        true_overlaps,
+    )
+
+    if path is None:
+        _say("RePAIR is published by its authors (research data: do not pass its images on):")
+        for name, address in SOURCES.items():
+            _say(f"  {name}: {address}")
+        _say("Download a zip, then check it and lay it out:")
+        _say("  reassembly data repair 2D_SOLVED.zip --out repair")
+        _say("  reassembly reproduce --data repair --out reproduced")
+        return
+    repair = read_repair(path)
+    _say(f"{path}: {completeness(repair)}.")
+    if poses:
+        with _counting_bar("true poses") as progress:
+            doubtful = true_overlaps(repair, progress)
+        for name, share in doubtful.items():
+            warnings.warn(
+                f"{name}: {share:.0%} of its area lies on other pieces where its true poses put "
+                "it; they may be wrong",
+                InputWarning,
+            )
+        _say(f"True poses look right in {len(repair.sources) - len(doubtful)} puzzles.")
+    if out is not None:
+        with _counting_bar("copying") as progress:
+            counts = lay_out(
+                repair,
+                out,
+                test=read_ids(test_ids) if test_ids else None,
+                force=force,
+                progress=progress,
+            )
+        _say(f"{out}: {', '.join(f'{name} {count}' for name, count in counts.items())}.")
 
 
 @app.command()
@@ -799,6 +942,23 @@ def _print_scores(rows: list[dict[str, Any]], title: str | None = None) -> None:
     _print(table)
 
 
+def _print_reproduced(page: Path) -> None:
+    """How many rows of each table have figures."""
+    import json
+
+    table = _narrow_table(None, None)
+    for heading in ("table", "in the paper"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("rows", justify="right", no_wrap=True)
+    files = (file for file in page.parent.glob("*.json") if not file.name.startswith("audit-"))
+    for file in sorted(files):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        rows = [row for row in content["rows"] if row.get("group") != "trivial"]
+        have = sum(not row.get("skipped") for row in rows)
+        table.add_row(file.stem, content["source"], f"{have} of {len(rows)}")
+    _print(table)
+
+
 def _print_evaluation(result: dict[str, Any]) -> None:
     """One row a puzzle, the mean last."""
     from reassembly.bench.tables import ON_SCREEN, cell
@@ -901,8 +1061,8 @@ def _show_warning(
 
 def _interrupted() -> NoReturn:
     typer.echo(
-        "interrupted: `bench` and `prepare` carry on when called again, `generate` and `train` "
-        "with --resume",
+        "interrupted: `bench`, `prepare` and `reproduce` carry on when called again, `generate` "
+        "and `train` with --resume",
         err=True,
     )
     sys.exit(130)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 import reassembly
-from reassembly.bench import bench
+from reassembly.bench import BenchRow, bench, prediction_folder, read_records
 from reassembly.errors import InputError
 from tests.puzzles import drawn_puzzle
 from tests.test_cli import run, write_puzzle
@@ -214,3 +214,49 @@ def test_processes_side_by_side_give_the_same_and_a_crash_costs_one_puzzle(tmp_p
             assert row[key] == rows[1][name][key], (name, key)
     with pytest.raises(InputError, match="0 workers"):
         bench([data], [], tmp_path / "no", workers=0)
+
+
+def test_rows_of_their_own_names_and_puzzles(data, tmp_path):
+    """As weights of several folds are measured: each on its own puzzles, together one row."""
+    out = tmp_path / "out"
+    ids = [source.id for source in reassembly.find_puzzles(data)]
+    rows = [
+        BenchRow("mine", "greedy", {"beam": 1}, frozenset(ids[:1])),
+        BenchRow("mine", "greedy", {"beam": 2}, frozenset(ids[1:2])),
+    ]
+    found = bench({"drawn": data}, rows, out, ids=ids[:2], detail=True)
+    by_name = {row["solver"]: row for row in found}
+    assert by_name["mine"]["puzzles"] == by_name["ring"]["puzzles"] == 2
+    assert {row["data"] for row in found} == {"drawn"}
+    told = [
+        json.loads(file.read_text())["provenance"]["settings"]["beam"]
+        for file in sorted(prediction_folder(out, "drawn", "mine", 0).rglob("*.json"))
+    ]
+    assert sorted(told) == [1, 2]
+    for record in read_records(out, "drawn", "mine"):
+        puzzle = next(s for s in reassembly.find_puzzles(data) if s.id == record["puzzle"]).load()
+        path = prediction_folder(out, "drawn", "mine", 0) / f"{puzzle.id}.json"
+        paper = reassembly.evaluate(path, puzzle, protocol="paper")["puzzles"][0]
+        assert record["protocols"]["paper"]["q_pos"] == pytest.approx(paper["q_pos"])
+        assert set(record["errors"]) == set(puzzle.ids)
+        right = [e["correct"] for e in record["errors"].values() if e["state"] == "placed"]
+        assert sum(right) / len(right) == pytest.approx(record["scores"]["correct"])
+    changed = bench({"drawn": data}, [BenchRow("mine", "genetic", {"generations": 3})], out)
+    assert {r["solver"]: r["puzzles"] for r in changed}["mine"] == 3
+    settings = [
+        json.loads(file.read_text())["provenance"]["solver"]
+        for file in prediction_folder(out, "drawn", "mine", 0).rglob("*.json")
+    ]
+    assert set(settings) == {"genetic"}, "another solver under an old name was not run"
+
+
+def test_what_takes_too_long_is_unplaced_and_tried_again_with_more_time(data, tmp_path):
+    ids = [reassembly.find_puzzles(data)[0].id]
+    rows = bench([data], ["greedy"], tmp_path / "out", ids=ids, limit_s=0.0)
+    greedy = next(row for row in rows if row["solver"] == "greedy")
+    assert (greedy["failed"], greedy["placed"]) == (1, 0.0)
+    rows = bench([data], ["greedy"], tmp_path / "out", ids=ids, limit_s=60.0)
+    greedy = next(row for row in rows if row["solver"] == "greedy")
+    assert (greedy["failed"], greedy["placed"]) == (0, 1.0)
+    with pytest.raises(InputError, match="no puzzle 'nobody'"):
+        bench([data], [], tmp_path / "out", ids=["nobody"])

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from os import PathLike
@@ -33,13 +35,21 @@ from reassembly.errors import InputError
 from reassembly.io.files import atomic_write
 from reassembly.io.readers import PuzzleSource, find_puzzles
 from reassembly.io.writers import assembly_to_json
-from reassembly.metrics import score, summarise
+from reassembly.metrics import PROTOCOLS, fragment_errors, score, summarise
 from reassembly.metrics.oracle import true_centroids_assembly, truth_assembly
 from reassembly.puzzle import Assembly, Provenance, Puzzle
 from reassembly.solvers import Solver, available_solvers, get_solver, solve
+from reassembly.solvers.base import Progress, ProgressCallback
 from reassembly.workers import worker_pool
 
-__all__ = ["bench"]
+__all__ = [
+    "BenchRow",
+    "bench",
+    "peak_gpu_memory_mb",
+    "peak_memory_mb",
+    "prediction_folder",
+    "read_records",
+]
 
 ORACLES: dict[str, Callable[[Puzzle, int], Assembly]] = {
     "truth": lambda puzzle, seed: truth_assembly(puzzle),
@@ -47,8 +57,26 @@ ORACLES: dict[str, Callable[[Puzzle, int], Assembly]] = {
 }
 """Rows that use the truth, computed here: no solver sees it."""
 
+TOO_LONG = "it took longer than"
+GRACE_S = 60.0
+
 BenchProgress = Callable[[int, int, str], None]
 """Called with (done, total, what)."""
+
+
+@dataclass(frozen=True)
+class BenchRow:
+    """A row under a name of its own: a solver, what it is told, and about which puzzles.
+
+    Several of one name, for different puzzles, make one row together: that is how weights that
+    were trained on the other folds are measured.
+    """
+
+    name: str
+    solver: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    only: frozenset[str] | None = None
+    """Ids of the puzzles; None for all."""
 
 
 @dataclass(frozen=True)
@@ -59,32 +87,46 @@ class _Task:
     data: str
     signature: str
     runs: tuple[tuple[str, int], ...]
+    """Names of rows, and seeds."""
     out: Path
+    solver: str | None = None
+    """Where it is not what the row is called."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What the solver is told; its name in `runs` then tells it, too."""
+    """What the solver is told."""
+    detail: bool = False
+    limit_s: float | None = None
 
 
 def bench(
-    data: Sequence[str | PathLike[str]],
-    solvers: Sequence[str],
+    data: Sequence[str | PathLike[str]] | Mapping[str, str | PathLike[str]],
+    solvers: Sequence[str | BenchRow],
     out: str | PathLike[str],
     *,
     seeds: int = 1,
     split: str | None = None,
+    ids: Collection[str] | None = None,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
+    detail: bool = False,
+    limit_s: float | None = None,
     workers: int = 1,
     progress: BenchProgress | None = None,
 ) -> list[dict[str, Any]]:
     """Measures solvers on data sets, strict protocol, trivial rows added.
 
     Args:
-        data: puzzles or folders of puzzles with true poses; each gives one row a solver.
-        solvers: names from `available_solvers`.
+        data: puzzles or folders of puzzles with true poses; each gives one row a solver, and is
+            called as its path or, in a mapping, as its key.
+        solvers: names from `available_solvers`, or rows under names of their own.
         out: a new folder, or one that an earlier run left: what it holds is not run again, and
             its rows of other solvers and data sets stay.
         seeds: how many seeds, from 0.
         split: only puzzles under a folder of this name (`train`, `test`).
+        ids: only these puzzles.
         settings: what a solver is told, by its name; its rows then bear them in their name.
+        detail: also keep, in each record, the figures of the other protocols (`protocols`) and
+            what became of every fragment, with the solver's confidence (`errors`).
+        limit_s: how long a solver may take for a puzzle; what takes longer counts as unplaced, with
+            that as its error. One that reports no progress is ended later, with its process.
         workers: processes at a time. With more than one, seconds are those of a busy machine.
 
     Returns:
@@ -95,41 +137,51 @@ def bench(
     if workers < 1:
         raise InputError(f"{workers} workers cannot work", "Give --workers 1 or more")
     known = available_solvers()
-    for name in solvers:
+    for name in {row.solver if isinstance(row, BenchRow) else row for row in solvers}:
         if name not in known and name not in ORACLES:
             raise InputError(f"there is no solver {name!r}", f"Choose one of {', '.join(known)}")
     trivial = [name for name, info in known.items() if info.trivial]
-    own = list(dict.fromkeys(n for n in solvers if n not in trivial and n not in ORACLES))
     cheap = list(ORACLES) + trivial
     told = {name: dict(given) for name, given in (settings or {}).items() if given}
+    rows = [
+        row
+        if isinstance(row, BenchRow)
+        else BenchRow(_row_name(row, told.get(row, {})), row, told.get(row, {}))
+        for k, row in enumerate(solvers)
+        if row not in cheap and row not in solvers[:k]
+    ]
     for name in told:
-        if name not in own:
+        if name not in solvers or name in cheap:
             raise InputError(f"{name} is given settings, but not run", f"Add --solver {name}")
     # Made here once, so that what is wrong with them is said before anything is run.
-    hashes = {
-        name: getattr(known[name].create(**told.get(name, {})), "weights_hash", None)
-        for name in own
-        if name in told or known[name].weights
-    }
-    row_names = {name: _row_name(name, told.get(name, {})) for name in own}
+    hashes = [
+        getattr(known[row.solver].create(**row.settings), "weights_hash", None)
+        if row.settings or known[row.solver].weights
+        else None
+        for row in rows
+    ]
     out = _bench_folder(Path(out))
 
-    sets = _data_sets(data, split)
+    sets = _data_sets(data, split, ids)
     tasks = [
         _Task(
             source,
             label,
-            _signature(source, weights),
+            _signature(source, weights, row),
             tuple((n, s) for n in names for s in range(seeds)),
             out,
-            given,
+            None if row is None else row.solver,
+            {} if row is None else row.settings,
+            detail,
+            limit_s,
         )
         for label, sources in sets.items()
-        for names, given, weights in [
-            (cheap, {}, None),
-            *(([row_names[n]], told.get(n, {}), hashes.get(n)) for n in own),
+        for names, row, weights in [
+            (cheap, None, None),
+            *(([row.name], row, sha256) for row, sha256 in zip(rows, hashes, strict=True)),
         ]
         for source in sources
+        if row is None or row.only is None or source.id in row.only
     ]
     pending = [p for task in tasks if (p := _unfinished(task)).runs]
     total = sum(len(task.runs) for task in tasks)
@@ -139,19 +191,27 @@ def bench(
         if progress is not None:
             progress(done, total, f"{task.runs[0][0]}: {task.source.id}")
 
-    records = {
-        (label, name): [
-            _read(_record_path(out, label, name, seed, source.id))
-            for source in sources
-            for seed in range(seeds)
-        ]
-        for label, sources in sets.items()
-        for name in [*cheap, *row_names.values()]
-    }
+    records: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for task in tasks:
+        for name, seed in task.runs:
+            path = _record_path(out, task.data, name, seed, task.source.id)
+            records.setdefault((task.data, name), []).append(_read(path))
     records = _earlier(out, records) | records
-    rows = [_row(name, label, of) for (label, name), of in records.items()]
-    write_tables(rows, records, out)
-    return rows
+    figures = [_row(name, label, of) for (label, name), of in records.items()]
+    write_tables(figures, records, out)
+    return figures
+
+
+def read_records(out: Path, data: str, row: str) -> list[dict[str, Any]]:
+    """What `bench` wrote into `out` about a row: a record a puzzle and seed, sorted."""
+    folder = _record_path(out, data, row, 0, "x").parents[1]
+    return [_read(file) for file in sorted(folder.rglob("*.json"))]
+
+
+def prediction_folder(out: Path, data: str, row: str, seed: int) -> Path:
+    """Where the predictions of a row are: what `reassembly evaluate` reads."""
+    record = _record_path(out, data, row, seed, "x")
+    return out / "predictions" / record.parent.relative_to(out / "records")
 
 
 def _earlier(
@@ -172,7 +232,13 @@ def _row(name: str, label: str, records: list[dict[str, Any]]) -> dict[str, Any]
     figures = [{"id": r["puzzle"], "seed": r["seed"], **r["scores"]} for r in records]
     costs = {
         key: [r[key] for r in records if r.get(key) is not None]
-        for key in ("seconds", "peak_memory_mb", "parameters", "weights_hash")
+        for key in (
+            "seconds",
+            "peak_memory_mb",
+            "peak_gpu_memory_mb",
+            "parameters",
+            "weights_hash",
+        )
     }
     return {
         "solver": name,
@@ -190,6 +256,7 @@ def _row(name: str, label: str, records: list[dict[str, Any]]) -> dict[str, Any]
             ]
         ),
         "peak_memory_mb": max(costs["peak_memory_mb"], default=None),
+        "peak_gpu_memory_mb": max(costs["peak_gpu_memory_mb"], default=None),
         "parameters": max(costs["parameters"], default=None),
         "weights_hash": next(iter(costs["weights_hash"]), None),
         "version": __version__,
@@ -216,14 +283,21 @@ def _bench_folder(out: Path) -> Path:
 
 
 def _data_sets(
-    data: Sequence[str | PathLike[str]], split: str | None
+    data: Sequence[str | PathLike[str]] | Mapping[str, str | PathLike[str]],
+    split: str | None,
+    ids: Collection[str] | None,
 ) -> dict[str, list[PuzzleSource]]:
     if not data:
         raise InputError("no data were given", "Give --data a folder of puzzles with true poses")
+    named = data if isinstance(data, Mapping) else {Path(p).as_posix(): p for p in data}
     sets = {}
-    for path in dict.fromkeys(Path(p).as_posix() for p in data):
+    for label, path in named.items():
         found = find_puzzles(path)
         chosen = [s for s in found if split is None or s.split == split]
+        if ids is not None and (unknown := set(ids) - {s.id for s in found}):
+            raise InputError(
+                f"it holds no puzzle {sorted(unknown)[0]!r}", "Check the list of puzzles", path
+            )
         if not chosen:
             splits = sorted({s.split for s in found if s.split}) or ["none"]
             raise InputError(
@@ -231,12 +305,13 @@ def _data_sets(
                 f"Its splits are: {', '.join(splits)}; leave --split out to take every puzzle",
                 path,
             )
-        sets[path] = chosen
+        sets[label] = [s for s in chosen if ids is None or s.id in ids]
     return sets
 
 
-def _signature(source: PuzzleSource, weights_hash: str | None) -> str:
-    """Changes when the puzzle's files or the weights do, without reading its images."""
+def _signature(source: PuzzleSource, weights_hash: str | None, row: BenchRow | None) -> str:
+    """Changes when the puzzle's files, the solver, its settings or its weights do, without reading
+    images. Where weights lie does not matter, but what they are."""
     path = source.path
     parts = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     digest = hashlib.sha256(f"{source.kind} {source.id}".encode())
@@ -246,6 +321,9 @@ def _signature(source: PuzzleSource, weights_hash: str | None) -> str:
             digest.update(part.read_bytes())
     if weights_hash is not None:
         digest.update(weights_hash.encode())
+    if row is not None and row.name != _row_name(row.solver, row.settings):
+        told = {key: value for key, value in row.settings.items() if key != "weights"}
+        digest.update(json.dumps([row.solver, told], sort_keys=True).encode())
     return digest.hexdigest()
 
 
@@ -279,7 +357,10 @@ def _unfinished(task: _Task) -> _Task:
         if not path.is_file():
             return False
         record = _read(path)
-        return bool(record["signature"] == task.signature and record["version"] == __version__)
+        enough = "errors" in record or not task.detail
+        current = record["signature"] == task.signature and record["version"] == __version__
+        given_up = TOO_LONG in (record.get("error") or "") and record["limit_s"] != task.limit_s
+        return bool(current and enough and not given_up)
 
     left = tuple(run for run in task.runs if not holds(*run))
     return replace(task, runs=left)
@@ -298,31 +379,60 @@ def _run_all(tasks: list[_Task], workers: int) -> Iterator[_Task]:
                 waiting.remove(task)
                 yield task
         while waiting:
-            with worker_pool(1) as pool:
+            with _own_pool(1) as (pool, kill):
+                late = False
                 try:
                     while waiting:
-                        pool.submit(_run_task, waiting[0]).result()
+                        running = pool.submit(_run_task, waiting[0])
+                        late = not wait([running], _patience_s(waiting[0])).done
+                        if late:
+                            kill()
+                        running.result()
                         yield waiting.pop(0)
                 except BrokenProcessPool:
                     crashed = waiting.pop(0)
-                    _record_crash(crashed)
+                    _record_crash(crashed, late)
                     yield crashed
 
 
 def _run_together(tasks: list[_Task], workers: int) -> Iterator[_Task]:
-    """Runs tasks side by side; ends early where a process dies, as nobody can say whose fault it
-    was."""
-    with worker_pool(min(workers, len(tasks))) as pool:
+    """Runs tasks side by side; ends early where a process dies or is stuck, as nobody can say
+    whose fault it was."""
+    with _own_pool(min(workers, len(tasks))) as (pool, kill):
         running = {pool.submit(_run_task, task): task for task in tasks}
         try:
-            for future in as_completed(running):
-                future.result()
-                yield running[future]
+            while running:
+                done = wait(running, _patience_s(tasks[0]), FIRST_COMPLETED).done
+                if not done:
+                    kill()
+                    return
+                for future in done:
+                    future.result()
+                    yield running.pop(future)
         except BrokenProcessPool:
             return
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+@contextmanager
+def _own_pool(workers: int) -> Iterator[tuple[ProcessPoolExecutor, Callable[[], None]]]:
+    """A pool, and what ends its processes at once."""
+    others = set(multiprocessing.active_children())
+
+    def kill() -> None:
+        for process in set(multiprocessing.active_children()) - others:
+            process.kill()
+
+    with worker_pool(workers) as pool:
+        yield pool, kill
+
+
+def _patience_s(task: _Task) -> float | None:
+    """How long a process may be silent: a solver that reports no progress cannot be asked to stop,
+    and reading, scoring and imports take their time, too."""
+    return None if task.limit_s is None else len(task.runs) * (2 * task.limit_s + GRACE_S)
 
 
 @cache
@@ -341,18 +451,24 @@ def _run_task(task: _Task) -> None:
             task.source.path,
         )
     for name, seed in task.runs:
-        plain = name.partition(" ")[0]
-        solver = None if name in ORACLES else _solver(plain, tuple(task.settings.items()))
+        plain = task.solver or name
+        solver: Solver | None = None
         start, answer, error = time.perf_counter(), None, None
         try:
+            if name not in ORACLES:
+                solver = _solver(plain, tuple(task.settings.items()))
+            start = time.perf_counter()
             if solver is None:
                 answer = ORACLES[name](puzzle, seed)
             elif betrays_orientation(puzzle):
                 turned, angles = turn_fragments(puzzle, seed)
                 start = time.perf_counter()
-                answer = turn_back(solve(turned, solver, seed=seed), angles, puzzle)
+                watch = _watch(start, task.limit_s)
+                found = solve(turned, solver, seed=seed, progress=watch)
+                answer = turn_back(found, angles, puzzle)
             else:
-                answer = solve(puzzle, solver, seed=seed)
+                watch = _watch(start, task.limit_s)
+                answer = solve(puzzle, solver, seed=seed, progress=watch)
         except Exception as problem:
             error = f"{type(problem).__name__}: {problem}"
         seconds = time.perf_counter() - start
@@ -368,17 +484,31 @@ def _run_task(task: _Task) -> None:
             answer,
             error=error,
             seconds=seconds,
-            peak_memory_mb=_peak_memory_mb(),
+            peak_memory_mb=peak_memory_mb(),
+            peak_gpu_memory_mb=peak_gpu_memory_mb(),
             parameters=getattr(solver, "parameters", 0),
             weights_hash=getattr(solver, "weights_hash", None),
         )
 
 
-def _record_crash(task: _Task) -> None:
-    """The runs that were not reached when the process died count as unplaced."""
+def _watch(start: float, limit_s: float | None) -> ProgressCallback | None:
+    """Ends a solver that takes longer than it may."""
+    if limit_s is None:
+        return None
+
+    def check(_: Progress) -> None:
+        if time.perf_counter() - start > limit_s:
+            raise TimeoutError(f"{TOO_LONG} {limit_s:g} s")
+
+    return check
+
+
+def _record_crash(task: _Task, late: bool) -> None:
+    """The runs that were not reached when the process died, or was ended, count as unplaced."""
     puzzle = task.source.load()
+    error = f"{TOO_LONG} {task.limit_s:g} s" if late else "the solver's process died"
     for name, seed in _unfinished(task).runs:
-        _keep(task, puzzle, name, seed, None, error="the solver's process died")
+        _keep(task, puzzle, name, seed, None, error=error)
 
 
 def _keep(
@@ -393,9 +523,21 @@ def _keep(
         "puzzle": task.source.id,
         "seed": seed,
         "total_fragments": len(puzzle),
+        "limit_s": task.limit_s,
         **facts,
         "scores": score(puzzle, answer),
     }
+    if task.detail:
+        record["protocols"] = {
+            protocol: score(puzzle, answer, protocol)
+            for protocol in PROTOCOLS
+            if protocol != "strict"
+        }
+        sure = {} if answer is None else answer.confidence
+        record["errors"] = {
+            i: {**found, "confidence": sure.get(i)}
+            for i, found in fragment_errors(puzzle, answer).items()
+        }
     path = _record_path(task.out, task.data, name, seed, task.source.id)
     path.parent.mkdir(parents=True, exist_ok=True)
     if answer is not None:
@@ -405,11 +547,24 @@ def _keep(
     atomic_write(path, json.dumps(record, indent=1) + "\n")
 
 
-def _peak_memory_mb() -> float:
+def peak_memory_mb() -> float:
     """The most memory this process has held."""
     if sys.platform == "win32":
         return float(psutil.Process().memory_info().peak_wset / 2**20)
+    if sys.platform == "linux":
+        # getrusage would also count what the process that started this one held.
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 2**10
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+def peak_gpu_memory_mb() -> float | None:
+    """The most memory that torch has held on the GPU, where this process used one."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    return float(torch.cuda.max_memory_allocated() / 2**20)

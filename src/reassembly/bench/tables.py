@@ -28,6 +28,9 @@ HEADLINE: dict[str, str] = {
 }
 """The columns that a written table shows, with their headings; CSV and JSON hold all of them."""
 
+NO_COLUMNS = ("scores", "signature", "protocols", "errors")
+"""Of a record: nested, or of no interest."""
+
 ON_SCREEN: dict[str, str] = {
     "q_pos": "q_pos",
     "q_pos_mean": "q_mean",
@@ -86,7 +89,7 @@ def write_tables(
 ) -> None:
     """Writes `results.{json,csv,md}` and `puzzles.csv`, the rows they are means of."""
     puzzles = [
-        {key: value for key, value in record.items() if key not in ("scores", "signature")}
+        {key: value for key, value in record.items() if key not in NO_COLUMNS}
         | dict(record["scores"])
         for of in records.values()
         for record in of

@@ -7,13 +7,15 @@ A package adds one by an entry point in the group `reassembly.solvers` that poin
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from reassembly.errors import InputError
+from reassembly.errors import InputError, InputWarning
 from reassembly.solvers.base import Solver
 
 __all__ = ["SolverInfo", "available_solvers", "check_device", "get_solver", "parse_settings"]
@@ -151,11 +153,36 @@ BUILT_IN = (
 
 
 def available_solvers() -> dict[str, SolverInfo]:
-    """Every solver by name, ours first."""
+    """Every solver by name, ours first.
+
+    One of another package that cannot be loaded is left out with a warning: it must not keep the
+    others from working.
+    """
     solvers = {info.name: info for info in BUILT_IN}
     for entry in sorted(entry_points(group="reassembly.solvers"), key=lambda e: e.name):
-        solvers.setdefault(entry.name, entry.load())
+        if entry.name not in solvers and (info := _loaded(entry)) is not None:
+            solvers[entry.name] = info
     return solvers
+
+
+@cache
+def _loaded(entry: EntryPoint) -> SolverInfo | None:
+    """What an entry point offers, loaded once, so that a warning comes once."""
+    try:
+        info = entry.load()
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    else:
+        if isinstance(info, SolverInfo):
+            return replace(info, name=entry.name)
+        problem = f"{entry.value} is a {type(info).__name__}, not a SolverInfo"
+    where = entry.dist.name if entry.dist is not None else entry.value
+    warnings.warn(
+        f"the solver {entry.name!r} of the package {where} is left out ({problem}); "
+        "mend or uninstall that package",
+        InputWarning,
+    )
+    return None
 
 
 def get_solver(name: str, **settings: Any) -> Solver:
