@@ -155,9 +155,9 @@ class PuzzleFusionConfig:
     layers: int = 4
     heads: int = 4
     train_steps: int = 600
-    noise: Literal["vertex", "piece"] = "vertex"
-    """`vertex` is the publication's: each has its own. Beyond it, vertices of a piece share theirs:
-    the mean over 100 vertices of their own leaves little noise, and little to learn."""
+    noise: Literal["vertex", "piece"] = "piece"
+    """`vertex` is the publication's: each has its own. Here vertices of a piece share theirs: the
+    mean over 100 vertices of their own leaves little noise, and little to learn."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from reassembly.reproduce.recipes import (
     mismatch,
     recipe_named,
 )
-from reassembly.weights import list_weights
+from reassembly.solvers.pairingnet import PairingNet
+from reassembly.weights import list_weights, save_weights
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
@@ -90,14 +92,17 @@ def test_weights_are_found_by_name_and_say_how_long_they_were_trained(tmp_path):
     run.mkdir()
     shutil.copy(source, run / "weights.safetensors")
     (run / "config.yaml").write_text("training: {minutes: 3.0}")
-    (run / "run.json").write_text(json.dumps({"versions": {"gpu": "NVIDIA X"}}))
+    (run / "run.json").write_text(json.dumps({"history": [{"versions": {"gpu": "NVIDIA X"}}]}))
     assert find_weights(RECIPES["keypoints-3"], [tmp_path]).length == "3 min on NVIDIA X"
 
 
 def test_fine_tuning_takes_the_network_of_the_weights(tmp_path):
-    """The shipped PairingNet is smaller than its configuration says."""
+    """Also where it is smaller than its configuration says."""
     training = Training(tmp_path, tmp_path, None, minutes=1.0)
-    _, train = training.commands(recipe_named("tuned-pairingnet"), "pairingnet")
+    small = replace(Config().pairingnet, width=32)
+    weights = tmp_path / "small.safetensors"
+    save_weights(weights, PairingNet(small), "pairingnet", asdict(small))
+    _, train = training.commands(recipe_named("tuned-pairingnet"), str(weights))
     assert told(train)["--set"]["pairingnet.width"] == "32"
     _, train = training.commands(recipe_named("tuned-fps"), "reassemblenet-fps")
     said = told(train)["--set"]

@@ -29,10 +29,8 @@ from reassembly.solvers.diffusing import (
     poses_of,
     sampled,
 )
-from reassembly.solvers.registry import available_solvers
 from reassembly.training.prepare import made_puzzles, prepare
 from reassembly.training.run import named_config, train
-from reassembly.weights import list_weights
 from tests.puzzles import drawn_puzzle
 from tests.solvers.learning import PUZZLE, TINY, batch_of, errors, saved, untrained
 
@@ -322,14 +320,6 @@ def test_progress_rises_and_a_cancel_is_obeyed(system, weights):
 
         with pytest.raises(Cancelled):
             solved(system, weights, progress=cancel)
-
-
-def test_missing_weights_say_how_to_get_them(system):
-    if system in {file.name for file in list_weights()}:
-        pytest.skip("its weights are shipped")
-    assert available_solvers()[system].missing_weights() == (system,)
-    with pytest.raises(InputError, match=f"reassembly train .*--config {system}.*--weights RUN"):
-        ra.solve(PUZZLE, system)
 
 
 def test_weights_of_another_system_are_refused(tmp_path, system):

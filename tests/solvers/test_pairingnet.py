@@ -36,7 +36,7 @@ from reassembly.synthetic.make import make_puzzle, recipe
 from reassembly.training.pool import Pool, shard_of
 from reassembly.training.prepare import made_puzzles, prepare, prepare_puzzle
 from reassembly.training.run import train
-from reassembly.weights import list_weights, save_weights
+from reassembly.weights import save_weights
 from tests.puzzles import drawn_puzzle
 
 TINY = PairingNetConfig(width=16, layers=2, pool_layers=1, heads=2)
@@ -44,7 +44,6 @@ STEPS = 50
 PUZZLES = (drawn_puzzle(5, seed=0), drawn_puzzle(5, seed=1))
 """Not among those that are learnt."""
 PUZZLE = PUZZLES[0]
-SHIPPED = "pairingnet" in {file.name for file in list_weights()}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -404,12 +403,6 @@ def test_settings_that_cannot_be(learnt, wrong, said):
         solved(learnt, **wrong)
 
 
-@pytest.mark.skipif(SHIPPED, reason="weights named pairingnet are shipped")
-def test_missing_weights_say_how_to_get_them():
-    with pytest.raises(InputError, match=r"reassembly train .*pairingnet.*pairingnet\.weights=RUN"):
-        ra.solve(PUZZLE, "pairingnet")
-
-
 def test_heads_must_divide_the_width():
     with pytest.raises(InputError, match="width is 16 with 3 heads"):
         PairingNet(replace(TINY, heads=3))
@@ -422,7 +415,6 @@ def test_weights_of_another_kind(tmp_path):
         solved(str(path))
 
 
-@pytest.mark.skipif(not SHIPPED, reason="no weights named pairingnet are shipped yet")
 def test_shipped_weights_solve_clean_cuts():
     wanted = recipe("pairingnet", pieces=(4, 6), size_px=512)
     scores = []

@@ -60,9 +60,9 @@ def test_paint_does_not_matter_and_outlines_do(learnt):
 
 
 def test_vertices_may_share_their_noise():
-    network, batch = untrained("puzzlefusion"), batch_of(PUZZLE)
-    shared = PuzzleFusionNet(replace(network.config, noise="piece"))
-    shared.load_state_dict(network.state_dict())
+    shared, batch = untrained("puzzlefusion"), batch_of(PUZZLE)
+    network = PuzzleFusionNet(replace(shared.config, noise="vertex"))
+    network.load_state_dict(shared.state_dict())
     true = true_vectors(batch)
 
     def sample(network, eta):

@@ -221,11 +221,9 @@ def _told_by_run(run: Path) -> str:
 
     try:
         minutes = load_config(run / "config.yaml").training.minutes
-        about = json.loads((run / "run.json").read_text(encoding="utf-8"))
-        device = about["versions"]["gpu"] or "a CPU"
-    except (InputError, OSError, ValueError, KeyError, TypeError):
+    except (InputError, OSError):
         return "length not stated"
-    return _length(minutes, device) if minutes > 0 else "length not stated"
+    return _length(minutes, _device(run)) if minutes > 0 else "length not stated"
 
 
 def _told_by_card(card: Path) -> str:
@@ -356,6 +354,6 @@ def _network(system: str, weights: str) -> tuple[str, ...]:
 def _device(run: Path) -> str:
     try:
         about = json.loads((run / "run.json").read_text(encoding="utf-8"))
-        return about["versions"]["gpu"] or "a CPU"
-    except (OSError, ValueError, KeyError, TypeError):
+        return about["history"][-1]["versions"]["gpu"] or "a CPU"
+    except (OSError, ValueError, LookupError, TypeError):
         return "an unnamed machine"

@@ -294,12 +294,6 @@ def load_network(
     """
     from reassembly.config import config_from_dict
 
-    if weights is None and system not in {file.name for file in list_weights()}:
-        raise InputError(
-            f"no weights of {system} come with reassembly",
-            f"Train some with `reassembly train --stage pretrain --config {system} --out RUN`, "
-            "then give --weights RUN",
-        )
     found = load_weights(system if weights is None else weights, system)
     try:
         config = config_from_dict(section, found.config)
