@@ -1,8 +1,57 @@
-"""How property-based tests run: no time limits, and the same examples in every CI run."""
+"""How property-based tests run: no time limits, and the same examples in every CI run. And the
+browser that tests share."""
+
+from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 settings.register_profile("reassembly", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("reassembly")
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--disable-quic",
+]
+
+
+def _path() -> str | None:
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome", "msedge")
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+def _absent(reason: str) -> None:
+    """Elsewhere a missing browser skips the test; where all must run, it fails it."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A headless browser that nothing but the test talks to."""
+    path = _path()
+    if path is None:
+        _absent("no Chromium is installed")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        _absent("playwright is not installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(Path(path)), args=ARGUMENTS)
+        yield browser
+        browser.close()

@@ -9,7 +9,6 @@ import pytest
 from reassembly.bench import bench, read_records
 from reassembly.pose import Pose
 from reassembly.reproduce.gallery import write_gallery
-from tests.browser.conftest import chromium  # noqa: F401 (a fixture)
 from tests.puzzles import drawn_puzzle
 from tests.test_cli import write_puzzle
 
@@ -89,7 +88,7 @@ def test_it_is_written_again_only_when_it_would_differ(bench_folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_filters_in_a_browser(bench_folder, tmp_path, chromium):  # noqa: F811
+def test_filters_in_a_browser(bench_folder, tmp_path, chromium):
     path = tmp_path / "gallery.html"
     write_gallery(path, bench_folder / "bench", state(bench_folder))
     page, said = chromium.new_page(), []
