@@ -17,7 +17,8 @@ import torch
 
 from reassembly.io.readers import find_puzzles
 from reassembly.matching.correlate import ProposeSettings, propose
-from reassembly.matching.rim import matrices, motion_of, rims_of
+from reassembly.matching.motions import matrices
+from reassembly.matching.rim import motion_of, rims_of
 from reassembly.metrics.neighbours import Outlines, shared_edges
 
 FIRST = (1, 5, 20, 100, 200, 400)

@@ -7,13 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reassembly.matching.motions import composed, inverse, motion_of, pose_of
 from reassembly.matching.paint_fit import (
-    composed,
     distinct,
-    inverse,
-    motion_of,
     piece_of,
-    pose_of,
     refined,
     sampled,
     score,

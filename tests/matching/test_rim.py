@@ -6,7 +6,8 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reassembly.matching.rim import DEPTHS_MM, REACH_MM, matrices, motion_of, pose_of, rims_of
+from reassembly.matching.motions import matrices
+from reassembly.matching.rim import DEPTHS_MM, REACH_MM, motion_of, pose_of, rims_of
 from reassembly.pose import Pose, rotation_matrix
 from tests.puzzles import drawn_puzzle
 

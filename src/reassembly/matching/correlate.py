@@ -22,7 +22,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reassembly.matching.rim import Motions, Rim, matrices
+from reassembly.matching.motions import Motions, matrices
+from reassembly.matching.rim import Rim
 
 __all__ = ["ProposeSettings", "propose"]
 
@@ -155,7 +156,7 @@ def _moving_fields(
     device: torch.device,
 ) -> Tensor:
     """(T, 9, size, size): likewise of the piece turned by (T,) radians, its centre in cell 0."""
-    turned = torch.from_numpy(matrices(turns)).to(device)
+    turned = torch.from_numpy(matrices(turns)).float().to(device)
     points, normals = (
         torch.from_numpy(each).to(device) @ turned.mT for each in (rim.points, rim.normals)
     )
@@ -177,7 +178,7 @@ def _inside(rim: Rim, settings: ProposeSettings) -> tuple[NDArray[np.float32], N
     step = 2 * settings.cell_mm
     low, high = rim.points.min(axis=0), rim.points.max(axis=0)
     x, y = (np.arange(low[k], high[k], step, dtype=np.float32) for k in (0, 1))
-    grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    grid = np.stack(np.meshgrid(x, y), axis=-1)
     signed, _ = rim.look_up(grid)
     within = signed < 0
     weights = np.clip(-signed[within] / settings.rim_mm, 0, 1) * step**2

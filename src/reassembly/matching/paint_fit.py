@@ -1,7 +1,6 @@
 """How pieces fit beside others by their extrapolated paint and by touch: sampling, score, refining.
 
-Motions are (K, 3) arrays: turns in radians and shifts x and y in mm, as in a pose. Here every
-piece's frame has its origin at the piece's centroid, so that a turn moves it no more than it must.
+Motions are those of `matching.motions`, about the pieces' centroids.
 """
 
 from __future__ import annotations
@@ -15,22 +14,18 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from reassembly.matching.motions import Motions, carried
 from reassembly.outline.contour import resample
-from reassembly.pose import Pose, rotation_matrix
+from reassembly.pose import rotation_matrix
 from reassembly.puzzle import Fragment
 
 __all__ = [
     "AWAY_MM",
     "BAND_CELLS",
-    "Motions",
     "Piece",
     "Sheet",
-    "composed",
     "distinct",
-    "inverse",
-    "motion_of",
     "piece_of",
-    "pose_of",
     "refined",
     "sampled",
     "score",
@@ -40,7 +35,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
-Motions = Floats
 Name = TypeVar("Name", bound=Hashable)
 
 BAND_CELLS = 8
@@ -188,7 +182,7 @@ def union(pieces: list[Piece], motions: Motions) -> Sheet:
     """Pieces moved, on one sheet; its band is that of the nearest piece."""
     cell_mm, band_mm = pieces[0].sheet.cell_mm, pieces[0].sheet.band_mm
     rims = [
-        _carried(piece.points[piece.rim_mm > 0], motion[None])[0]
+        carried(piece.points[piece.rim_mm > 0], motion[None])[0]
         for piece, motion in zip(pieces, motions, strict=True)
     ]
     margin_mm = band_mm + 2 * cell_mm
@@ -231,7 +225,7 @@ def score(
         loose: how many times more forgiving touch is than usual.
     """
     some = slice(None) if chosen is None else chosen
-    found = sheet.at(_carried(piece.points[some], motions))
+    found = sheet.at(carried(piece.points[some], motions))
     distance = found[..., 3]
     touch = piece.rim_mm[some] / (1 + np.square(distance / (loose * TOUCH * sheet.band_mm)))
     inside = piece.inside_mm2[some]
@@ -251,7 +245,7 @@ def refined(
     sheet: Sheet, piece: Piece, motions: Motions, rounds: int, loose: float = 1.0
 ) -> Motions:
     """Motions improved by steps in x, y or turn, halved where none helps."""
-    distance = sheet.at(_carried(piece.points, motions))[..., 3]
+    distance = sheet.at(carried(piece.points, motions))[..., 3]
     count = min(NEAR_POINTS, len(piece.points) - 1)
     near = np.argpartition(distance, count, axis=1)[:, :count]
     best = score(sheet, piece, motions, near, loose)
@@ -372,38 +366,3 @@ def _peaks(surface: Singles) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     rows, columns = np.nonzero(surface == cv2.dilate(surface, np.ones((5, 5), np.uint8)))
     top = np.argsort(-surface[rows, columns], kind="stable")[:PEAKS]
     return rows[top], columns[top]
-
-
-def composed(outer: Floats, inner: Motions) -> Motions:
-    """(K, 3): `inner` first, then the one motion `outer`, (3,)."""
-    shifts = inner[:, 1:] @ rotation_matrix(outer[0]).T + outer[1:]
-    return np.column_stack([inner[:, 0] + outer[0], shifts])
-
-
-def inverse(motions: Motions) -> Motions:
-    """(K, 3)."""
-    back = _matrices(-motions[:, 0])
-    return np.column_stack([-motions[:, 0], -(back @ motions[:, 1:, None])[..., 0]])
-
-
-def motion_of(pose: Pose, centroid_mm: Floats) -> Floats:
-    """(3,): the motion about the centroid of a fragment that has that pose."""
-    return np.concatenate([[pose.rotation_rad], pose.apply(centroid_mm[None])[0]])
-
-
-def pose_of(motion: Floats, centroid_mm: Floats) -> Pose:
-    """Undoes `motion_of`."""
-    turn, x, y = motion.tolist()
-    return Pose(x, y, turn) @ Pose(-centroid_mm[0], -centroid_mm[1])
-
-
-def _matrices(turns: Floats) -> Floats:
-    """(K, 2, 2), of `pose.rotation_matrix`."""
-    c, s = np.cos(turns), np.sin(turns)
-    return np.stack([np.stack([c, s], -1), np.stack([-s, c], -1)], -2)
-
-
-def _carried(points: Singles, motions: Motions) -> Singles:
-    """(K, P, 2): (P, 2) or (K, P, 2) points carried along by K motions."""
-    turned = points @ _matrices(motions[:, 0]).transpose(0, 2, 1).astype(np.float32)
-    return np.asarray(turned + motions[:, None, 1:].astype(np.float32))

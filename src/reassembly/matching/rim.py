@@ -2,8 +2,7 @@
 point around is from it.
 
 All in the piece's centred frame: mm, x right, y down, the origin at the piece's centroid. Motions
-are (K, 3) arrays of turns in radians (counter-clockwise as seen, as in a `Pose`) and shifts x and y
-in mm; they carry one piece's centred frame into another's.
+(see `matching.motions`) carry one piece's centred frame into another's.
 """
 
 from __future__ import annotations
@@ -15,14 +14,15 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from reassembly.matching import motions
+from reassembly.matching.motions import Motions
 from reassembly.outline.contour import resample
 from reassembly.pose import Pose
 from reassembly.puzzle import Fragment, Puzzle
 
-__all__ = ["DEPTHS_MM", "Motions", "Rim", "matrices", "motion_of", "pose_of", "rims_of"]
+__all__ = ["DEPTHS_MM", "Rim", "motion_of", "pose_of", "rims_of"]
 
 Floats = NDArray[np.float32]
-Motions = NDArray[np.float64]
 
 SPACING_MM = 1.0
 """Between points of the rim."""
@@ -64,20 +64,19 @@ class Rim:
         """Distances from the rim (...) and nearest points of the rim (...), at points (..., 2).
 
         Beyond the map a distance is `REACH_MM`."""
-        at = (points - self.corner) / CELL_MM
+        at = ((points - self.corner) / CELL_MM).astype(np.float32)
+        signed = cv2.remap(
+            self.signed,
+            at.reshape(-1, at.shape[-2], 2),
+            None,  # type: ignore[call-overload]
+            cv2.INTER_LINEAR,
+            borderMode=cv2.BORDER_CONSTANT,
+            borderValue=REACH_MM,
+        )
         height, width = self.signed.shape
-        x, y = at[..., 0], at[..., 1]
-        outside = (x < 0) | (y < 0) | (x > width - 1.01) | (y > height - 1.01)
-        x, y = np.clip(x, 0, width - 1.01), np.clip(y, 0, height - 1.01)
-        column, row = x.astype(np.int32), y.astype(np.int32)
-        fx, fy = x - column, y - row
-        first = row * width + column
-        flat = self.signed.ravel()
-        upper = flat[first] * (1 - fx) + flat[first + 1] * fx
-        lower = flat[first + width] * (1 - fx) + flat[first + width + 1] * fx
-        signed = upper * (1 - fy) + lower * fy
-        index = first + (fx > 0.5) + width * (fy > 0.5)
-        return np.where(outside, REACH_MM, signed).astype(np.float32), self.nearest.ravel()[index]
+        cell = np.clip(np.rint(at), 0, (width - 1, height - 1)).astype(np.intp)
+        nearest = self.nearest[cell[..., 1], cell[..., 0]]
+        return signed.reshape(nearest.shape).astype(np.float32, copy=False), nearest
 
 
 def rims_of(puzzle: Puzzle) -> dict[str, Rim]:
@@ -90,23 +89,14 @@ def rims_of(puzzle: Puzzle) -> dict[str, Rim]:
     }
 
 
-def matrices(turns: NDArray[np.floating]) -> Floats:
-    """(K, 2, 2): what turns column vectors by (K,) radians."""
-    c, s = np.cos(turns), np.sin(turns)
-    return np.stack([np.stack([c, s], -1), np.stack([-s, c], -1)], -2).astype(np.float32)
+def pose_of(motion: Motions, fixed: Rim, moving: Rim) -> Pose:
+    """A motion (3,) of the moving piece as a pose in the fixed fragment's own frame."""
+    return Pose(*fixed.centre_mm) @ motions.pose_of(np.asarray(motion), moving.centre_mm)
 
 
-def pose_of(motion: Sequence[float], fixed: Rim, moving: Rim) -> Pose:
-    """A motion of the moving piece as a pose in the fixed fragment's own frame."""
-    turn, x, y = motion
-    back = Pose(-moving.centre_mm[0], -moving.centre_mm[1])
-    return Pose(x + fixed.centre_mm[0], y + fixed.centre_mm[1], float(turn)) @ back
-
-
-def motion_of(pose: Pose, fixed: Rim, moving: Rim) -> tuple[float, float, float]:
+def motion_of(pose: Pose, fixed: Rim, moving: Rim) -> Motions:
     """The same the other way round."""
-    x, y = pose.apply(moving.centre_mm[None])[0] - fixed.centre_mm
-    return pose.rotation_rad, float(x), float(y)
+    return motions.motion_of(Pose(*-fixed.centre_mm) @ pose, moving.centre_mm)
 
 
 def _colours(fragment: Fragment) -> tuple[Floats, Floats, float, Floats]:

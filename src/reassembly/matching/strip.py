@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reassembly.matching.rim import DEPTHS_MM, Motions, Rim, matrices
+from reassembly.matching.motions import Motions, carried
+from reassembly.matching.rim import DEPTHS_MM, Rim
 
 __all__ = ["CHANNELS", "LENGTH", "WIDTH", "fit", "strips"]
 
@@ -45,9 +46,8 @@ def fit(fixed: Rim, moving: Rim, motions: Motions, rounds: int = ROUNDS) -> Moti
     motions = motions.astype(np.float64).copy()
     damping = np.diag([400.0, 1.0, 1.0])
     for _ in range(rounds):
-        turned = matrices(motions[:, 0])
-        arms = np.einsum("kij,nj->kni", turned, moving.points)
-        signed, nearest, facing = _beside(fixed, moving, turned, arms + _shifts(motions))
+        points, signed, nearest, facing = _beside(fixed, moving, motions)
+        arms = points - motions[:, None, 1:]
         miss = signed - REST_GAP_MM
         weight = (np.abs(signed) < NEAR_MM) * np.clip(-facing, 0, 1) / (1 + (miss / BOUND_MM) ** 2)
         normal = fixed.normals[nearest]
@@ -65,9 +65,7 @@ def strips(fixed: Rim, moving: Rim, motions: Motions) -> tuple[Floats, Floats]:
     length of contact, mean gap, spread of the gap, overlap and length that lies on the other piece,
     all in mm or mm^2.
     """
-    turned = matrices(motions[:, 0])
-    points = np.einsum("kij,nj->kni", turned, moving.points) + _shifts(motions)
-    signed, nearest, facing = _beside(fixed, moving, turned, points)
+    _, signed, nearest, facing = _beside(fixed, moving, motions)
     joined = (np.abs(signed) < NEAR_MM) & (facing < FACING)
     strength = joined / (1 + (signed / BOUND_MM) ** 2)
     middle = _middle(strength)
@@ -94,19 +92,16 @@ def strips(fixed: Rim, moving: Rim, motions: Motions) -> tuple[Floats, Floats]:
     return strip.astype(np.float32), figures.astype(np.float32)
 
 
-def _shifts(motions: Motions) -> Floats:
-    return motions[:, None, 1:].astype(np.float32)
-
-
 def _beside(
-    fixed: Rim, moving: Rim, turned: Floats, points: Floats
-) -> tuple[Floats, NDArray[np.int32], Floats]:
-    """Of every moved point (K, N): its distance from the fixed rim, the nearest point there, and
-    the cosine between the two outward normals."""
+    fixed: Rim, moving: Rim, motions: Motions
+) -> tuple[Floats, Floats, NDArray[np.int32], Floats]:
+    """Of every point of the moved rim: where it is (K, N, 2), its distance (K, N) from the fixed
+    rim, the nearest point there, and the cosine between the two outward normals."""
+    points = carried(moving.points, motions)
     signed, nearest = fixed.look_up(points)
-    normals = np.einsum("kij,nj->kni", turned, moving.normals)
+    normals = carried(moving.normals, motions * [1.0, 0.0, 0.0])
     facing = (normals * fixed.normals[nearest]).sum(axis=-1)
-    return signed, nearest, facing
+    return points, signed, nearest, facing
 
 
 def _middle(strength: Floats) -> NDArray[np.int64]:

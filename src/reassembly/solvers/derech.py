@@ -28,16 +28,12 @@ from numpy.typing import NDArray
 
 from reassembly.errors import InputError
 from reassembly.matching.extrapolate import Extrapolate, by_exemplars, extrapolator
+from reassembly.matching.motions import Motions, composed, inverse, motion_of, pose_of
 from reassembly.matching.paint_fit import (
     BAND_CELLS,
-    Motions,
     Sheet,
-    composed,
     distinct,
-    inverse,
-    motion_of,
     piece_of,
-    pose_of,
     refined,
     sampled,
     score,
