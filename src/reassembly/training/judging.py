@@ -61,6 +61,10 @@ def fit_judge(
             told nothing by it.
     """
     settings = settings or JudgeSettings()
+    labels = [pool.tensors["label"] for pool in pools]
+    groups = [[(label == kind).nonzero()[:, 0] for kind in (TRUE, FALSE)] for label in labels]
+    if not any(all(map(len, kinds)) for kinds in groups):
+        raise InputError("too few joins to learn from", "Prepare more puzzles")
     generator = torch.Generator().manual_seed(settings.seed)
     torch.manual_seed(settings.seed)
     judge = JoinJudge(settings.hidden)
@@ -76,8 +80,6 @@ def fit_judge(
     )
     judge.mean.copy_(figures.mean(0))
     judge.spread.copy_(figures.std(0).clamp_min(1e-3))
-    labels = [pool.tensors["label"] for pool in pools]
-    groups = [[(label == kind).nonzero()[:, 0] for kind in (TRUE, FALSE)] for label in labels]
     optimiser = torch.optim.AdamW(
         judge.parameters(), lr=settings.rate, weight_decay=settings.weight_decay
     )
@@ -86,6 +88,8 @@ def fit_judge(
     for _ in range(settings.steps):
         loss = torch.zeros(())
         for pool, own, kinds in zip(pools, told, groups, strict=True):
+            if not all(map(len, kinds)):
+                continue
             rows = torch.cat(
                 [
                     kind[torch.randint(len(kind), (count,), generator=generator)]
