@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from reassembly.config import Config, config_from_dict
+from reassembly.training.joins import JoinPool, JoinSettings, prepare_joins
 from reassembly.training.prepare import made_puzzles, prepare
 
 
@@ -38,3 +39,17 @@ def small_config() -> Config:
             "training": {"batch": 4, "steps": 6, "warmup": 2, "validate_every": 4},
         },
     )
+
+
+@pytest.fixture(scope="session")
+def join_folder(tmp_path_factory):
+    """Joins of five puzzles of three pieces, in two shards."""
+    folder = tmp_path_factory.mktemp("pools") / "joins"
+    source = made_puzzles(count=5, seed=5, preset="pairingnet", pieces=(3, 3), size_px=200)
+    prepare_joins(folder, source, settings=JoinSettings(keep=24), workers=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def join_pool(join_folder):
+    return JoinPool.load(join_folder)

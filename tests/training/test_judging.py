@@ -1,0 +1,149 @@
+"""The judge learns what evidence is worth, and its probabilities are what they say."""
+
+import shutil
+
+import pytest
+import torch
+
+from reassembly.config import VerifierConfig
+from reassembly.errors import InputError
+from reassembly.matching.evidence import NAMES
+from reassembly.matching.joins import load_finder
+from reassembly.matching.verifier import JoinVerifier
+from reassembly.training.joins import DOUBTFUL, FALSE, TRUE, JoinPool
+from reassembly.training.judging import (
+    JudgeSettings,
+    best_of_pairs,
+    calibrated,
+    fit_judge,
+    fit_network,
+    join_pools,
+    train_judge,
+)
+from reassembly.training.verifying import ranks
+from reassembly.weights import save_weights
+
+QUICK = JudgeSettings(steps=80, true=32, false=96)
+
+
+def drawn_pool(pairs=80, per_pair=10, seed=0, informative=0):
+    """Proposals whose evidence is noise but for one figure, higher by 2 where they are true."""
+    generator = torch.Generator().manual_seed(seed)
+    count = pairs * per_pair
+    label = torch.full((count,), FALSE, dtype=torch.uint8)
+    label[::per_pair] = TRUE
+    evidence = torch.randn(count, len(NAMES), generator=generator)
+    evidence[:, informative] += 2.0 * (label == TRUE)
+    pair = torch.arange(pairs).repeat_interleave(per_pair).int()
+    tensors = {"label": label, "evidence": evidence, "pair": pair, "puzzle": pair // 4}
+    return JoinPool(tensors, None)
+
+
+def test_the_judge_finds_the_evidence_that_counts():
+    judge = fit_judge([drawn_pool()], [None], QUICK)
+    fresh = drawn_pool(seed=1)
+    with torch.no_grad():
+        logits = judge(fresh.tensors["evidence"], torch.zeros(len(fresh)))
+    label, pair = fresh.tensors["label"], fresh.tensors["pair"]
+    assert ranks(logits, label, pair).float().mean() < 1.5
+    by_chance = ranks(fresh.tensors["evidence"][:, 1], label, pair).float().mean()
+    assert by_chance > 3
+
+
+def test_the_judge_listens_to_the_verifier():
+    pool, fresh = drawn_pool(informative=3), drawn_pool(seed=1, informative=3)
+    words = [4.0 * (p.tensors["label"] == TRUE) + torch.randn(len(p)) for p in (pool, fresh)]
+    judge = fit_judge([pool], [words[0]], QUICK)
+    with torch.no_grad():
+        logits = judge(fresh.tensors["evidence"], words[1])
+    found = ranks(logits, fresh.tensors["label"], fresh.tensors["pair"])
+    assert (found == 0).float().mean() > 0.8
+
+
+def test_pools_count_alike_however_large():
+    """A small pool that says the opposite is not outvoted."""
+    large, small = drawn_pool(pairs=400), drawn_pool(pairs=20, seed=2)
+    small.tensors["evidence"][:, 0] *= -1
+    fresh = drawn_pool(seed=1)
+    evidence, true = fresh.tensors["evidence"], fresh.tensors["label"] == TRUE
+    apart = []
+    for pools in ([large], [large, small]):
+        judge = fit_judge(pools, [None] * len(pools), QUICK)
+        with torch.no_grad():
+            logits = judge(evidence, torch.zeros(len(fresh)))
+        apart.append(float(logits[true].mean() - logits[~true].mean()))
+    assert apart[0] > 1 and abs(apart[1]) < 0.5 * apart[0]
+
+
+def test_the_same_seed_fits_the_same_judge():
+    pool = drawn_pool(pairs=20)
+    short = JudgeSettings(steps=5, true=8, false=8)
+    one, other = (fit_judge([pool], [None], short).state_dict() for _ in range(2))
+    assert all(torch.equal(one[n], other[n]) for n in one)
+
+
+@pytest.mark.parametrize(("factor", "summand"), [(1.0, 0.0), (0.4, -1.2), (2.5, 0.7)])
+def test_calibration_recovers_known_probabilities(factor, summand):
+    generator = torch.Generator().manual_seed(4)
+    logits = 2 * torch.randn(20_000, generator=generator)
+    chance = (factor * logits + summand).sigmoid()
+    true = torch.rand(len(logits), generator=generator) < chance
+    found = calibrated(logits, true)
+    assert found == pytest.approx((factor, summand), abs=0.12)
+    # Of those given one half, half are true, and so on.
+    told = (found[0] * logits + found[1]).sigmoid()
+    for level in (0.1, 0.3, 0.5, 0.7, 0.9):
+        near = (told - level).abs() < 0.05
+        if near.sum() > 300:
+            share, given = true[near].float().mean(), told[near].mean()
+            assert float(share) == pytest.approx(float(given), abs=0.05)
+
+
+def test_of_each_pair_the_likeliest_counts_and_doubtful_ones_do_not():
+    label = torch.tensor([FALSE, TRUE, DOUBTFUL, FALSE, TRUE, DOUBTFUL], dtype=torch.uint8)
+    pair = torch.tensor([4, 4, 4, 7, 7, 9])
+    logits = torch.tensor([1.0, 2.0, 9.0, 3.0, 0.5, 8.0])
+    best, true = best_of_pairs(JoinPool({"label": label, "pair": pair}, None), logits)
+    assert best.tolist() == [2.0, 3.0]
+    assert true.tolist() == [True, False]
+
+
+def test_the_whole_network_is_fitted_written_and_found_again(join_folder, join_pool, tmp_path):
+    torch.manual_seed(0)
+    verifier = JoinVerifier(VerifierConfig(width=8)).eval()
+    start = tmp_path / "verifier.safetensors"
+    save_weights(start, verifier.state_dict(), "verifier", {"width": 8, "dropout": 0.2}, half=False)
+    steps = []
+    weights = train_judge(
+        tmp_path, join_folder, str(start), QUICK, lambda *step: steps.append(step[:2])
+    )
+    assert steps == [(k, 7) for k in range(1, 8)]
+    finder = load_finder(str(weights))
+    network = finder.network
+    evidence, label = (join_pool.tensors[n] for n in ("evidence", "label"))
+    with torch.no_grad():
+        logits = network.screen(evidence, torch.zeros(len(join_pool)))
+        assert logits[label == TRUE].mean() > logits[label == FALSE].mean() + 1
+    assert float(network.scale[0]) > 0
+
+
+def test_pools_of_subfolders_are_found(join_folder, tmp_path):
+    for name in ("one", "two"):
+        shutil.copytree(join_folder, tmp_path / name)
+    (tmp_path / "else").mkdir()
+    assert len(join_pools(tmp_path)) == 2
+    assert len(join_pools(join_folder)) == 1
+    for folder in (tmp_path / "else", tmp_path / "nowhere"):
+        with pytest.raises(InputError, match="holds no joins"):
+            join_pools(folder)
+
+
+def test_too_few_joins_are_said(join_pool):
+    alone = join_pool.part(lambda puzzle: puzzle == 0)
+    verifier = JoinVerifier(VerifierConfig(width=8)).eval()
+    with pytest.raises(InputError, match="too few joins"):
+        fit_network([alone], verifier, QUICK)
+    # But a pool that lacks true ones beside one that has them does no harm.
+    none = drawn_pool(pairs=5, seed=3)
+    none.tensors["label"][:] = FALSE
+    fit_judge([drawn_pool(pairs=20), none], [None, None], JudgeSettings(steps=2))
