@@ -53,3 +53,10 @@ def join_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def join_pool(join_folder):
     return JoinPool.load(join_folder)
+
+
+@pytest.fixture
+def small_crops(monkeypatch):
+    """Crops of a quarter of the size, in which networks look a quarter of the time."""
+    monkeypatch.setattr("reassembly.matching.crops.WIDTH_PX", 48)
+    monkeypatch.setattr("reassembly.matching.crops.HEIGHT_PX", 32)

@@ -108,7 +108,9 @@ def test_of_each_pair_the_likeliest_counts_and_doubtful_ones_do_not():
     assert true.tolist() == [True, False]
 
 
-def test_the_whole_network_is_fitted_written_and_found_again(join_folder, join_pool, tmp_path):
+def test_the_whole_network_is_fitted_written_and_found_again(
+    join_folder, join_pool, small_crops, tmp_path
+):
     torch.manual_seed(0)
     verifier = JoinVerifier(VerifierConfig(width=8)).eval()
     start = tmp_path / "verifier.safetensors"
@@ -138,7 +140,7 @@ def test_pools_of_subfolders_are_found(join_folder, tmp_path):
             join_pools(folder)
 
 
-def test_too_few_joins_are_said(join_pool):
+def test_too_few_joins_are_said(join_pool, small_crops):
     alone = join_pool.part(lambda puzzle: puzzle == 0)
     verifier = JoinVerifier(VerifierConfig(width=8)).eval()
     with pytest.raises(InputError, match="too few joins"):

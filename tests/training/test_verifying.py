@@ -45,7 +45,7 @@ def taught(pool, steps):
     return stage, losses
 
 
-def test_the_verifier_learns(easy_pool, tmp_path, monkeypatch):
+def test_the_verifier_learns(easy_pool, tmp_path, small_crops, monkeypatch):
     monkeypatch.setattr("reassembly.training.verifying.JUDGED_PAIRS", 3)
     stage, losses = taught(easy_pool, 25)
     assert np.mean(losses[-6:]) < 0.6 * np.mean(losses[:3])
