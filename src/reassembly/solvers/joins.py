@@ -207,17 +207,13 @@ class _Run:
         """Groups that are given: the locked pieces, and what accepted joins hold together."""
         groups: list[dict[str, Motion]] = []
         if self.locked:
-            lying = {}
-            for i, pose in self.locked.items():
-                turn, x, y = motions.motion_of(pose, self.rims[i].centre_mm).tolist()
-                lying[i] = (turn, complex(x, y))
-            groups.append(lying)
+            groups.append({i: self._lies(i) for i in self.locked})
         for join in self.accepted:
             one = next((g for g in groups if join.fixed in g), {join.fixed: (0.0, 0j)})
             other = next((g for g in groups if join.moving in g), {join.moving: (0.0, 0j)})
             if one is other:
                 continue
-            if other is groups[0] and self.locked:
+            if self.locked and other is groups[0]:
                 one, other, join = (
                     other,
                     one,
@@ -228,6 +224,18 @@ class _Run:
             merged = {**one, **{i: composed(carry, m) for i, m in other.items()}}
             groups = [merged, *groups] if self.locked.keys() & merged.keys() else [*groups, merged]
         return groups
+
+    def _lies(self, locked: str) -> Motion:
+        turn, x, y = motions.motion_of(self.locked[locked], self.rims[locked].centre_mm).tolist()
+        return turn, complex(x, y)
+
+    def _framed(self, group: Mapping[str, Motion]) -> Mapping[str, Motion]:
+        """A group in the frame of the locked pieces, since the search may carry them to others."""
+        first = next((i for i in group if i in self.locked), None)
+        if first is None:
+            return group
+        carry = composed(self._lies(first), inverse(group[first]))
+        return {i: composed(carry, motion) for i, motion in group.items()}
 
     def _refined(self, found: Found) -> Found:
         if not self.solver.refined:
@@ -249,7 +257,8 @@ class _Run:
             trusted = self._trusted(table, group, areas)
             if number and (len(group) < 2 or min(trusted.values()) < ISLAND):
                 continue
-            islands.append({i: self._pose(i, motion) for i, motion in group.items()})
+            framed = self._framed(group)
+            islands.append({i: self._pose(i, motion) for i, motion in framed.items()})
             confidence |= trusted
         return Assembly.of(self.puzzle, *islands, confidence=confidence)
 
