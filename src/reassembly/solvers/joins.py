@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,14 +49,6 @@ GROWN_FROM = 8
 """Placements of a pair that groups are joined by; further ones only support."""
 ISLAND = 0.5
 """Apart from the main one, islands are told only if their pieces are trusted so far."""
-
-
-@dataclass(frozen=True)
-class Trust:
-    """How evidence becomes the probability that a piece lies where it belongs."""
-
-    factor: float = 0.6
-    summand: float = -0.9
 
 
 class Joins:
@@ -136,6 +128,11 @@ class _Run:
         self.locked, self.progress = locked, progress
         report(progress, 0.0, "outlines")
         self.looked: Looked = solver.finder.look(puzzle)
+        self.settings = TableSettings()
+        # The table tells logits less its offset.
+        factor, summand = solver.finder.network.scale.tolist()
+        self.factor = float(factor)
+        self.summand = float(summand) + self.factor * self.settings.offset
         self.rims = self.looked.rims
         self.accepted = [self._candidate(join, math.inf) for join in accepted]
         self.rejected = list(rejected)
@@ -145,7 +142,7 @@ class _Run:
         table = Table(
             self.rims,
             self._candidates(),
-            self._table_settings(),
+            self.settings,
             accepted=self.accepted,
             rejected=self.refused,
             grown_from=GROWN_FROM,
@@ -162,16 +159,12 @@ class _Run:
         report(self.progress, 1.0, "assembling", answer)
         return answer
 
-    def _table_settings(self) -> TableSettings:
-        return TableSettings()
-
     def _least(self) -> float:
         """The evidence a join needs so that it is trusted."""
         if self.solver.trust == 0:
             return -math.inf
-        trust = Trust()
         odds = math.log(self.solver.trust / (1 - self.solver.trust))
-        return (odds - trust.summand) / trust.factor
+        return (odds - self.summand) / self.factor
 
     def _candidate(self, join: Join, logit: float) -> Candidate:
         a, b = join.first, join.second
@@ -278,14 +271,13 @@ class _Run:
         known = {i: 1.0 for i in ids if i in self.locked}
         if not known:
             known = {max(ids, key=lambda i: areas[i]): 1.0}
-        trust = Trust()
         steps = np.zeros((len(ids), len(ids)))
         for k, i in enumerate(ids):
             for n, j in enumerate(ids[:k]):
                 motion = composed(inverse(group[j]), group[i])
                 evidence = table.at(j, i, motion)
                 touching = evidence != 0
-                likely = 1 / (1 + math.exp(-min(30.0, trust.factor * evidence + trust.summand)))
+                likely = 1 / (1 + math.exp(-min(30.0, self.factor * evidence + self.summand)))
                 steps[k, n] = steps[n, k] = likely if touching else 0.0
         place = {i: k for k, i in enumerate(ids)}
         while len(known) < len(ids):
