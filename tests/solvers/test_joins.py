@@ -149,6 +149,19 @@ def test_locked_pieces_stay_even_where_joins_speak_against_it(puzzle, solver):
     assert {i: answer.islands[0][i] for i in locked} == locked
 
 
+def test_locked_pieces_that_lie_on_each_other_stay_too(puzzle, solver):
+    """A slip, or a doublet: the user's to mend, at any size."""
+    large = [
+        replace(f, id=i, mm_per_px=4 * f.mm_per_px)
+        for i, f in zip("abc", puzzle.fragments, strict=False)
+    ]
+    big = Puzzle("big", tuple(large), {f.id: Pose(0, 0) for f in large})
+    knowing = with_settings(solver, finder=Knowing(big, solver.finder))
+    locked = {"a": Pose(0, 0), "b": Pose(30.0, 0)}
+    answer = ra.solve(big, knowing, locked=locked)
+    assert {i: answer.islands[0][i] for i in locked} == locked
+
+
 def test_accepted_joins_hold_exactly(puzzle, solver):
     """Also wrong ones, of the stray, told from either piece, and beside locked pieces."""
     a, b = list(puzzle.truth)[:2]

@@ -277,7 +277,8 @@ class _Run:
                 motion = composed(inverse(group[j]), group[i])
                 evidence = table.at(j, i, motion)
                 touching = evidence != 0
-                likely = 1 / (1 + math.exp(-min(30.0, self.factor * evidence + self.summand)))
+                odds = min(30.0, max(-30.0, self.factor * evidence + self.summand))
+                likely = 1 / (1 + math.exp(-odds))
                 steps[k, n] = steps[n, k] = likely if touching else 0.0
         place = {i: k for k, i in enumerate(ids)}
         while len(known) < len(ids):
