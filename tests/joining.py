@@ -58,7 +58,7 @@ def touching_motions(fixed: Rim, moving: Rim, count: int, seed: int = 0) -> np.n
         c, s = math.cos(turn), math.sin(turn)
         point = np.array([[c, s], [-s, c]]) @ moving.points[own]
         rows.append([turn, *(fixed.points[there] + 1.5 * out - point)])
-    return np.array(rows, dtype=np.float64)
+    return np.array(rows, dtype=np.float64).reshape(-1, 3)
 
 
 def neighbours(puzzle: Puzzle) -> set[tuple[str, str]]:

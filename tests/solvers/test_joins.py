@@ -45,9 +45,10 @@ def weights(tmp_path_factory):
 class Knowing(JoinFinder):
     """Proposes true joins among others, and likes them best."""
 
-    def __init__(self, puzzle, finder):
+    def __init__(self, puzzle, finder, false=6):
         super().__init__(finder.network, finder.matcher, finder.settings)
         self.told, self.rims, self.met = puzzle, rims_of(puzzle), met_in(puzzle)
+        self.false = false
 
     def look(self, puzzle):
         """The pieces, which come under other names and in other frames, by their areas."""
@@ -62,8 +63,8 @@ class Knowing(JoinFinder):
     def judged(self, looked, pairs):
         real, met, true, false = self.real, self.met, 4.0, -3.0
         for a, b in pairs:
-            rows = touching_motions(looked.rims[a], looked.rims[b], 6)
-            logits = np.full(len(rows), false)
+            rows = touching_motions(looked.rims[a], looked.rims[b], self.false)
+            logits = np.full(self.false, false)
             names = real[a].id, real[b].id
             if tuple(sorted(names)) in met:
                 join = true_join(self.told, *names)
@@ -71,7 +72,8 @@ class Knowing(JoinFinder):
                 pose = shifts[0].inverse() @ join.pose @ shifts[1]
                 right = motion_of(pose, looked.rims[a], looked.rims[b])
                 rows, logits = np.vstack([right, rows]), np.array([true, *logits])
-            yield Judged(a, b, rows, logits, 1 / (1 + np.exp(-logits)))
+            if len(rows):
+                yield Judged(a, b, rows, logits, 1 / (1 + np.exp(-logits)))
 
 
 @pytest.fixture(scope="module")
@@ -190,6 +192,17 @@ def test_rejected_joins_do_not_come_back(puzzle, solver, turned):
         if a in island and b in island:
             degrees, mm = off(puzzle, island, a, b)
             assert degrees > 8 or mm > 8
+
+
+def test_rejected_joins_do_not_come_back_by_way_of_other_pieces(puzzle, solver):
+    """Though all others bring the two pieces together so, and nothing else is proposed."""
+    stubborn = with_settings(solver, finder=Knowing(puzzle, solver.finder, false=0))
+    for pair in sorted(met_in(puzzle)):
+        answer = ra.solve(puzzle, stubborn, rejected=[true_join(puzzle, *pair)])
+        for island in answer.islands:
+            if set(pair) <= set(island):
+                degrees, mm = off(puzzle, island, *pair)
+                assert degrees > 8 or mm > 7
 
 
 def test_refining_leaves_locked_and_accepted_pieces_alone(puzzle, solver):

@@ -68,8 +68,8 @@ class TableSettings:
     near_mm: float = 8.0
     """A placement no further than this from a candidate is that candidate."""
     accepted: float = 12.0
-    rejected: float = -12.0
-    """What a person's word counts."""
+    rejected: float = -1e6
+    """What a person's word counts: nothing makes up for a rejected join."""
 
 
 @dataclass(eq=False)

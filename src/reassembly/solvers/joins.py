@@ -47,6 +47,8 @@ LOOKED, COMPARED, SEARCHED = 0.05, 0.8, 0.95
 """Fractions of progress."""
 GROWN_FROM = 8
 """Placements of a pair that groups are joined by; further ones only support."""
+PLACED = -1e5
+"""Evidence by which every piece is placed: only rejected joins have less."""
 ISLAND = 0.5
 """Apart from the main one, islands are told only if their pieces are trusted so far."""
 
@@ -162,7 +164,7 @@ class _Run:
     def _least(self) -> float:
         """The evidence a join needs so that it is trusted."""
         if self.solver.trust == 0:
-            return -math.inf
+            return PLACED
         odds = math.log(self.solver.trust / (1 - self.solver.trust))
         return (odds - self.summand) / self.factor
 
