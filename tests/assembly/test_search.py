@@ -13,7 +13,7 @@ from tests.joining import candidates, misplaced, neighbours, true_motion
 from tests.puzzles import drawn_puzzle
 
 SETTINGS = TableSettings()
-TRUSTING = SearchSettings(tries=3, least=-math.inf)
+TRUSTING = SearchSettings(tries=2, least=-math.inf)
 WARY = SearchSettings(tries=2, least=0.5)
 
 
@@ -48,7 +48,7 @@ def test_true_joins_win_over_false_ones_that_do_not_agree(puzzle, rims, told):
     assert sum(c.logit > weakest for c in told) - len(true) > 10
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_what_is_found_is_worth_no_less_than_the_truth(puzzle, rims, seed):
     """However misleading candidates are."""
     table = Table(rims, candidates(puzzle, rims, false=20, gap=3.0, seed=seed), SETTINGS)
@@ -60,7 +60,7 @@ def test_what_is_found_is_worth_no_less_than_the_truth(puzzle, rims, seed):
 
 def test_the_same_seed_finds_the_same_and_the_best_comes_first(rims, told):
     table = Table(rims, told, SETTINGS)
-    doubtful = SearchSettings(tries=5, doubt=3.0, least=-math.inf)
+    doubtful = SearchSettings(tries=3, doubt=3.0, least=-math.inf)
     first, again = (search(table, doubtful, seed=4) for _ in range(2))
     assert [f.value for f in first] == [f.value for f in again]
     assert [f.groups for f in first] == [f.groups for f in again]
@@ -81,9 +81,9 @@ def test_the_value_is_what_the_table_says_of_all_that_touches(rims, told):
 
 
 def test_no_two_assemblies_are_alike(rims, told):
-    doubtful = SearchSettings(tries=6, doubt=4.0, rounds=1, least=-math.inf)
+    doubtful = SearchSettings(tries=3, doubt=4.0, rounds=1, least=-math.inf)
     found = search(Table(rims, told, SETTINGS), doubtful)
-    sure = search(Table(rims, told, SETTINGS), SearchSettings(tries=6, doubt=0.0))
+    sure = search(Table(rims, told, SETTINGS), SearchSettings(tries=2, doubt=0.0))
     assert len(found) > 1 == len(sure)
 
 
@@ -155,6 +155,6 @@ def test_progress_tells_the_best_so_far(rims, told):
         TRUSTING,
         progress=lambda done, best: steps.append((done, best)),
     )
-    assert [done for done, _ in steps] == pytest.approx([1 / 3, 2 / 3, 1])
+    assert [done for done, _ in steps] == pytest.approx([1 / 2, 1])
     assert np.all(np.diff([best.value for _, best in steps]) >= 0)
     assert steps[-1][1].value == found[0].value

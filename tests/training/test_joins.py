@@ -81,9 +81,8 @@ def test_pairs_that_did_not_meet_are_sampled(puzzle):
     none, _ = propose_joins(puzzle, JoinSettings(keep=5, others=0), None)
     met = neighbours(replace(puzzle, fragments=puzzle.fragments[:3]))
     assert len(np.unique(none.pair)) == len(met)
-    some = [propose_joins(puzzle, JoinSettings(5, 0.5), None, seed)[0] for seed in (1, 1, 2)]
-    assert np.array_equal(some[0].motion, some[1].motion)
-    assert len(np.unique(some[0].pair)) == len(met) + round(0.5 * len(met))
+    some, _ = propose_joins(puzzle, JoinSettings(keep=5, others=0.5), None, seed=1)
+    assert len(np.unique(some.pair)) == len(met) + round(0.5 * len(met))
 
 
 def test_a_puzzle_without_truth_has_only_false_joins(puzzle):

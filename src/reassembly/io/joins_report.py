@@ -58,7 +58,6 @@ class _Shown:
     gap_mm: str
     overlap_mm2: str
     contact_mm: str
-    rotation_deg: str
     source: str
     box: tuple[str, ...]
     """x, y, width, height."""
@@ -135,7 +134,6 @@ def _shown(rank: int, join: Join, puzzle: Puzzle) -> _Shown:
         gap_mm=fixed(join.gap_mm),
         overlap_mm2=fixed(join.overlap_mm2),
         contact_mm=fixed(join.contact_mm),
-        rotation_deg=fixed(join.pose.rotation_deg),
         source=data_uri(webp_bytes(rgba), "webp"),
         box=tuple(decimal(v, 3) for v in (left, top, rgba.shape[1] * scale, rgba.shape[0] * scale)),
         badges=tuple(badges),
