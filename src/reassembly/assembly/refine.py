@@ -7,7 +7,7 @@ the search put them. Rims of large gaps count less and less, so that lost materi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,15 @@ import torch
 from torch import Tensor
 
 from reassembly.assembly.table import Motion, composed, inverse, to_array
-from reassembly.matching.rim import CELL_MM, REACH_MM, Rim
+from reassembly.matching.rim import CELL_MM, Rim
 from reassembly.matching.strip import FACING, NEAR_MM, beside
 
 __all__ = ["RefineSettings", "refine"]
+
+LEAST_POINTS = 8
+"""Of a rim that face another piece: with fewer, the two do not touch."""
+UNIT_MM = 20.0
+"""Contact of this length counts one."""
 
 
 @dataclass(frozen=True)
@@ -53,29 +58,27 @@ def refine(
     """
     settings = settings or RefineSettings()
     ids = list(group)
-    pairs = _touching(rims, group)
-    if not pairs or len(ids) < 2:
+    touching = _touching(rims, group)
+    if touching is None or len(ids) < 2:
         return dict(group)
     fixed = held & set(ids) or {ids[0]}
-    number = {i: k for k, i in enumerate(ids)}
     begin = torch.tensor(np.array([to_array(group[i]) for i in ids]))
     size = torch.tensor([rims[i].radius_mm for i in ids], dtype=torch.float64)
     unit = torch.stack([settings.far_mm / size, *[torch.full_like(size, settings.far_mm)] * 2], -1)
     free = torch.tensor([i not in fixed for i in ids])[:, None]
     move = torch.zeros_like(begin, requires_grad=True)
-    maps = {i: torch.from_numpy(rims[i].signed).double()[None, None] for i in ids}
+    maps = _Maps.of([rims[i] for i in ids])
     optimiser = torch.optim.Adam([move], lr=settings.rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, settings.steps)
     for _ in range(settings.steps):
         motions = begin + move * unit * free
-        cost = settings.stray * (move**2 * free).sum()
-        for i, j, points, weight in pairs:
-            places = _in_frame(motions[number[i]], motions[number[j]], points)
-            distance = _distance(rims[i], maps[i], places)
-            miss = distance - settings.gap_mm
-            even = (miss**2 / (miss**2 + settings.bound_mm**2)) * weight
-            within = (-distance).clamp_min(0) ** 2 / settings.bound_mm**2
-            cost = cost + even.sum() + settings.overlap * (within * weight).sum()
+        world = _carried(touching.points, motions[touching.moving])
+        distance = maps.distance(touching.fixed, _carried_back(world, motions[touching.fixed]))
+        miss = distance - settings.gap_mm
+        even = miss**2 / (miss**2 + settings.bound_mm**2)
+        within = settings.overlap * (-distance).clamp_min(0) ** 2 / settings.bound_mm**2
+        cost = ((even + within) * touching.weight).sum()
+        cost = cost + settings.stray * (move**2 * free).sum()
         optimiser.zero_grad()
         cost.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
@@ -87,48 +90,90 @@ def refine(
     }
 
 
-def _touching(
-    rims: Mapping[str, Rim], group: Mapping[str, Motion]
-) -> list[tuple[str, str, Tensor, Tensor]]:
-    """Pairs that touch: a piece, another, the points (N, 2) of the other's rim that face it, in the
-    other's frame, and what each counts, so that a pair counts by its length of contact."""
-    found = []
-    for i in group:
-        for j in group:
-            if i == j:
-                continue
+@dataclass(frozen=True, eq=False)
+class _Touching:
+    """Points of rims that face another piece, N in all."""
+
+    fixed: Tensor
+    """(N,): numbers of the pieces that are faced."""
+    moving: Tensor
+    """(N,): numbers of the pieces that the points are on."""
+    points: Tensor
+    """(N, 2), in the frames of the latter."""
+    weight: Tensor
+    """(N,): what each counts, so that a pair counts by its length of contact."""
+
+
+def _touching(rims: Mapping[str, Rim], group: Mapping[str, Motion]) -> _Touching | None:
+    """What faces what; None where nothing does."""
+    fixed, moving, points, weights = [], [], [], []
+    for number, i in enumerate(group):
+        for other, j in enumerate(group):
             motion = composed(inverse(group[i]), group[j])
-            if abs(motion[1]) > rims[i].radius_mm + rims[j].radius_mm + NEAR_MM:
+            if i == j or abs(motion[1]) > rims[i].radius_mm + rims[j].radius_mm + NEAR_MM:
                 continue
             _, signed, _, facing = beside(rims[i], rims[j], to_array(motion)[None])
             joined = (np.abs(signed[0]) < NEAR_MM) & (facing[0] < FACING)
-            if joined.sum() < 8:
+            if joined.sum() < LEAST_POINTS:
                 continue
-            points = torch.from_numpy(rims[j].points[joined]).double()
-            weight = torch.full((len(points),), rims[j].step_mm / 20, dtype=torch.float64)
-            found.append((i, j, points, weight))
-    return found
-
-
-def _in_frame(fixed: Tensor, moving: Tensor, points: Tensor) -> Tensor:
-    """Points (N, 2) of the moving piece in the fixed one's centred frame."""
-    world = points @ _matrix(moving[0]).mT + moving[1:]
-    return (world - fixed[1:]) @ _matrix(fixed[0])
-
-
-def _matrix(turn: Tensor) -> Tensor:
-    """(2, 2), as `pose.rotation_matrix`."""
-    c, s = turn.cos(), turn.sin()
-    return torch.stack([torch.stack([c, s]), torch.stack([-s, c])])
-
-
-def _distance(rim: Rim, signed: Tensor, places: Tensor) -> Tensor:
-    """(N,): distances from a rim at places (N, 2), between cells of its map."""
-    height, width = signed.shape[-2:]
-    corner = torch.from_numpy(rim.corner).double()
-    at = (places - corner) / CELL_MM
-    grid = 2 * at / at.new_tensor([width - 1, height - 1]) - 1
-    found = torch.nn.functional.grid_sample(
-        signed - REACH_MM, grid[None, None], align_corners=True, padding_mode="zeros"
+            own = rims[j].points[joined]
+            points.append(own)
+            fixed.append(np.full(len(own), number))
+            moving.append(np.full(len(own), other))
+            weights.append(np.full(len(own), rims[j].step_mm / UNIT_MM))
+    if not points:
+        return None
+    return _Touching(
+        torch.from_numpy(np.concatenate(fixed)),
+        torch.from_numpy(np.concatenate(moving)),
+        torch.from_numpy(np.concatenate(points)).double(),
+        torch.from_numpy(np.concatenate(weights)),
     )
-    return found[0, 0, 0] + REACH_MM
+
+
+def _carried(points: Tensor, motions: Tensor) -> Tensor:
+    """Points (N, 2), each carried by its own motion (N, 3); see `pose.rotation_matrix`."""
+    c, s = motions[:, 0].cos(), motions[:, 0].sin()
+    x, y = points[:, 0], points[:, 1]
+    return torch.stack([c * x + s * y, c * y - s * x], dim=-1) + motions[:, 1:]
+
+
+def _carried_back(points: Tensor, motions: Tensor) -> Tensor:
+    """Undoes `_carried`."""
+    c, s = motions[:, 0].cos(), motions[:, 0].sin()
+    x, y = (points - motions[:, 1:]).unbind(-1)
+    return torch.stack([c * x - s * y, s * x + c * y], dim=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Maps:
+    """The maps of distances of all pieces, one behind the other."""
+
+    cells: Tensor
+    first: Tensor
+    size: Tensor
+    """(P, 2): width and height."""
+    corner: Tensor
+
+    @classmethod
+    def of(cls, rims: Sequence[Rim]) -> _Maps:
+        counts = [rim.signed.size for rim in rims]
+        return cls(
+            torch.from_numpy(np.concatenate([rim.signed.ravel() for rim in rims])).double(),
+            torch.tensor(np.cumsum([0, *counts[:-1]])),
+            torch.tensor([rim.signed.shape[::-1] for rim in rims]),
+            torch.from_numpy(np.stack([rim.corner for rim in rims])).double(),
+        )
+
+    def distance(self, piece: Tensor, places: Tensor) -> Tensor:
+        """(N,): distances from the rims of pieces (N,) at places (N, 2), between cells."""
+        at = (places - self.corner[piece]) / CELL_MM
+        size = self.size[piece]
+        low = at.detach().floor().long()
+        low = torch.minimum(low.clamp_min(0), size - 2)
+        part = (at - low).clamp(0, 1)
+        index = self.first[piece] + low[:, 1] * size[:, 0] + low[:, 0]
+        x, y = part.unbind(-1)
+        above = self.cells[index] * (1 - x) + self.cells[index + 1] * x
+        below = self.cells[index + size[:, 0]] * (1 - x) + self.cells[index + size[:, 0] + 1] * x
+        return above * (1 - y) + below * y
