@@ -45,6 +45,8 @@ COMPILED = (
     "torch",
 )
 """Libraries with compiled parts: they can be installed, and still not work."""
+DISPENSABLE = {"pillow_heif": "HEIC pictures cannot be read without it"}
+"""Libraries that only some input needs."""
 GPU = "GPU"
 PATIENCE_S = 180.0
 """How long one library may take: the first import after an installation is slow."""
@@ -202,7 +204,7 @@ def _packages() -> Iterator[Finding]:
         yield Finding("packages", State.note, what, AGAIN)
     needed = [Requirement(text) for text in listed]
     needed = [r for r in needed if r.marker is None or r.marker.evaluate({"extra": ""})]
-    wrong = [finding for r in needed for finding in _package(r)]
+    wrong = [finding for requirement in needed for finding in _package(requirement)]
     yield from wrong
     if not wrong:
         what = f"{len(needed)} packages are there, in the versions that are asked for"
@@ -216,7 +218,11 @@ def _package(requirement: Requirement) -> Iterator[Finding]:
         version: str | None = metadata.version(requirement.name)
     except metadata.PackageNotFoundError:
         version = None
-    if version is None:
+    without = DISPENSABLE.get(requirement.name.replace("-", "_").lower())
+    if version is None and without is not None:
+        what = f"{requirement.name} is missing: {without}"
+        yield Finding("packages", State.note, what, remedy)
+    elif version is None:
         yield Finding("packages", State.mend, f"{requirement.name} is missing", remedy)
     elif not requirement.specifier.contains(version, prereleases=True):
         what = f"{requirement.name} is {version}, and {wanted} is asked for"
@@ -228,13 +234,10 @@ def _libraries() -> Iterator[Finding]:
     answers = try_libraries(COMPILED)
     broken = {name: answer for name, answer in answers.items() if answer["error"]}
     for name, answer in broken.items():
-        package = _distribution(name)
-        yield Finding(
-            "libraries",
-            State.mend,
-            f"{name} does not load ({answer['error']})",
-            f"Install it again: pip install --force-reinstall {package}",
-        )
+        remedy = f"Install it again: pip install --force-reinstall {_distribution(name)}"
+        what = f"{name} does not load ({answer['error']})"
+        state = State.note if name in DISPENSABLE else State.mend
+        yield Finding("libraries", state, what, remedy)
     if not broken:
         what = f"{', '.join(name.partition('.')[0] for name in answers)} load"
         yield Finding("libraries", State.fine, what)
