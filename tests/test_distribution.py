@@ -45,6 +45,13 @@ def test_the_version_is_the_same_wherever_it_is_told():
     assert others == []
 
 
+def test_a_bundle_is_the_command_when_it_is_given_something_to_do(tmp_path):
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    command = [sys.executable, str(ROOT / "tools" / "bundle.py"), "--version"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, encoding="utf-8")
+    assert done.stdout.strip() == __version__
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The sdist, and the wheel that is built from it, as installers without wheels do."""

@@ -131,6 +131,39 @@ def test_a_library_that_ends_the_process_does_not_end_the_doctor(tmp_path, monke
     assert answers["warns_library"]["warnings"] == ["old driver"]
 
 
+def torch_with(gpu):
+    """The source of a torch that sees one GPU, whose memory is what `gpu` says."""
+    return f"""
+__version__ = "9.0"
+class version:
+    cuda = "13.0"
+class cuda:
+    is_available = staticmethod(lambda: True)
+    device_count = staticmethod(lambda: 1)
+    get_device_name = staticmethod(lambda k: "Some GPU")
+    def mem_get_info(k):
+        {gpu}
+"""
+
+
+def test_gpus_are_told_with_their_memory_and_one_that_is_lost_is_no_torch_that_is_broken(
+    tmp_path, monkeypatch
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "torch.py"
+    file.write_text(torch_with("return 2 << 30, 8 << 30"), encoding="utf-8")
+    found = doctor._gpu(try_libraries(["torch"])["torch"])
+    assert found.state is State.fine and "Some GPU, 2.0 of 8.0 GiB free" in found.what
+
+    monkeypatch.setattr(doctor, "_nvidia_card", lambda: "Some GPU")
+    file.write_text(torch_with("raise RuntimeError('CUDA error: gone')"), encoding="utf-8")
+    told = try_libraries(["torch"])["torch"]
+    found = doctor._gpu(told)
+    assert told["error"] == "" and found.state is State.note
+    assert "torch cannot use it; torch says: CUDA error: gone" in found.what
+    assert "CUDA 13.0" in found.remedy
+
+
 def test_a_library_that_hangs_is_given_up(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     body = "import time\ntime.sleep(600)\n"

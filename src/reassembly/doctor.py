@@ -165,15 +165,19 @@ def _answer(pipe: Connection, names: list[str]) -> None:
 
 
 def _gpus(torch: Any) -> dict[str, Any]:
-    """What torch tells: its CUDA version, and name and bytes (free, total) of every GPU."""
-    there = bool(torch.cuda.is_available())
-    return {
-        "cuda": torch.version.cuda,
-        "gpus": [
-            (torch.cuda.get_device_name(k), *torch.cuda.mem_get_info(k))
-            for k in range(torch.cuda.device_count() if there else 0)
-        ],
-    }
+    """What torch tells: its CUDA version, and name and bytes (free, total) of every GPU.
+
+    A GPU that does not answer becomes a warning.
+    """
+    gpus: list[tuple[str, int, int]] = []
+    try:
+        if torch.cuda.is_available():
+            for k in range(torch.cuda.device_count()):
+                free, total = torch.cuda.mem_get_info(k)
+                gpus.append((str(torch.cuda.get_device_name(k)), int(free), int(total)))
+    except Exception as error:  # What a driver's failure raises differs by torch's version.
+        warnings.warn(_line(error))
+    return {"cuda": torch.version.cuda, "gpus": gpus}
 
 
 def _system() -> Iterator[Finding]:
