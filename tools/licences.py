@@ -28,6 +28,15 @@ OTHER_SYSTEMS = {"colorama": ("BSD-3-Clause", "Windows")}
 IRRELEVANT = {"httpx2-jsfetch"}
 """Only for Python inside a browser."""
 
+OF_CUDA = ("nvidia-", "cuda-", "triton")
+"""What torch made for CUDA adds: how names begin. The text below the table tells of them."""
+
+SYSTEMS = [
+    {"platform_system": system, "sys_platform": name, "platform_machine": machine}
+    for system, name in {"Linux": "linux", "Darwin": "darwin", "Windows": "win32"}.items()
+    for machine in ("x86_64", "AMD64", "aarch64", "arm64")
+]
+
 CLASSIFIERS = {
     "Apache Software License": "Apache-2.0",
     "BSD License": "BSD",
@@ -80,9 +89,9 @@ package that carries them:
 | --- | --- | --- |
 {wheels}
 
-Linux wheels of torch for CUDA also install NVIDIA's libraries, which are not free software; wheels
-for the CPU do not. numpy, scipy, opencv and torch carry GCC's runtime, under the GPL with an
-exception that lets anyone link to it.
+Wheels of torch for CUDA also install triton (MIT) and NVIDIA's libraries, which are not free
+software; wheels for the CPU do not. Wheels with Fortran inside, such as numpy's, carry GCC's
+runtime, under the GPL with an exception that lets anyone link to it.
 
 Who installs with pip gets each wheel from its makers, and has nothing to do. Who passes on a bundle
 that holds them passes on all of this: because of x265, a bundle with pillow-heif's wheel is under
@@ -132,7 +141,7 @@ def gather(wanted: Iterable[Requirement]) -> dict[str, Package]:
     while todo:
         requirement, parent = todo.pop()
         name = canonicalize_name(requirement.name)
-        if name in IRRELEVANT:
+        if name in IRRELEVANT or name.startswith(OF_CUDA):
             continue
         try:
             about: metadata.Distribution | None = metadata.distribution(name)
@@ -159,15 +168,11 @@ def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
     """Whether this, or one of the other systems, needs it."""
     if requirement.marker is None:
         return True
-    systems = [{}, *({"platform_system": s, "sys_platform": p} for s, p in SYSTEMS.items())]
     return any(
         requirement.marker.evaluate({**system, "extra": extra})
-        for system in systems
+        for system in SYSTEMS
         for extra in ("", *extras)
     )
-
-
-SYSTEMS = {"Linux": "linux", "Darwin": "darwin", "Windows": "win32"}
 
 
 def listed() -> dict[str, str]:
