@@ -5,6 +5,7 @@ Exit codes: 0 fine, 2 the user's input, 1 our fault, 130 interrupted.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -935,6 +936,34 @@ def train(
         raise typer.Exit(130)
 
 
+@app.command()
+def doctor(
+    folder: Annotated[
+        Path, typer.Argument(help="Where you want to work.", show_default="here")
+    ] = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Look whether all is in place here, and tell what to do. Exits with 2 if something is not."""
+    from reassembly.doctor import State, diagnose
+
+    with _spinner("looking"):
+        found = diagnose(folder)
+    fine = all(finding.state is not State.mend for finding in found)
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        rows = [asdict(finding) for finding in found]
+        _say(json.dumps({"version": __version__, "fine": fine, "findings": rows}, indent=1))
+    else:
+        for finding in found:
+            remedy = f". {finding.remedy}" if finding.remedy else ""
+            _say(f"{finding.state:4}  {finding.about}: {finding.what}{remedy}.")
+        _say("All is well." if fine else "Mend what is marked `mend`, then ask again.")
+    if not fine:
+        raise typer.Exit(2)
+
+
 @weights_app.callback(invoke_without_command=True)
 def weights(context: typer.Context) -> None:
     """List trained weights; fetch or add some."""
@@ -1220,6 +1249,10 @@ def main() -> None:
     """Runs the command and ends the process with the right exit code."""
     warnings.simplefilter("always", InputWarning)
     warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):
+        # Windows writes to files and pipes in a code page that lacks most letters of names.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _ask_to_stop)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import sys
 import warnings
 import zlib
 
@@ -249,3 +250,10 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_names_of_pictures():
     assert all(map(is_image_name, ["a.PNG", "b c.jpeg", "x.HEIC", "raw.NEF", "ä.tif"]))
     assert not any(map(is_image_name, ["a.txt", "data.json", "Thumbs.db", ".DS_Store", "png"]))
+
+
+def test_a_program_without_the_decoder_says_that_it_cannot_read_the_format(monkeypatch):
+    data = encoded(Image.fromarray(picture()), "HEIF")
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(InputError, match="HEIC pictures cannot be read here"):
+        read_image(data, "photo.heic")

@@ -94,6 +94,8 @@ def read_image(
     except _FloatingPointError as error:
         what = "pictures in floating point cannot be read"
         raise InputError(what, "Save it again with 8 or 16 bits a channel", label) from error
+    except ImportError as error:  # Programs made of this package may leave the decoder out.
+        raise InputError(f"{kind} pictures cannot be read here", SAVE_AS, label) from error
     # What a decoder raises on broken data is not limited to any set of types.
     except Exception as error:
         what = f"this {kind} file is damaged or cut short"
