@@ -1,0 +1,177 @@
+/** What lies on the board: the reference picture, the pieces, their outlines, overlaps, keypoints. */
+import { pictureUrl } from "../api/client";
+import type { Fit, Id, Reference } from "../api/types";
+import { meets } from "../geometry/polygon";
+import type { Point, Pose } from "../geometry/pose";
+import type { View } from "../state/view";
+import { toScreen, visibleBox, type Camera } from "./camera";
+import { enter, makeHatching, outlinePath, paintOverlap, paintPiece, strokePiece } from "./painter";
+import { boxOfItem, type Item, type Poses } from "./scene";
+import type { Sprites } from "./sprites";
+
+export interface Scene {
+  items: readonly Item[];
+  /** Poses of pieces on the move, which their placements do not tell yet. */
+  live: Poses;
+  reference: Reference | null;
+  fit: Fit;
+  /** Pieces that have moved since overlaps were measured. */
+  moved: ReadonlySet<Id>;
+  keypoints: ReadonlyMap<Id, readonly Point[]>;
+}
+
+export interface Canvas {
+  context: CanvasRenderingContext2D;
+  camera: Camera;
+  width: number;
+  height: number;
+  ratio: number;
+  /** Colours of the theme. */
+  ink: Ink;
+  /** Nothing is fetched while the view is moving. */
+  still: boolean;
+}
+
+export interface Ink {
+  line: string;
+  accent: string;
+  ground: string;
+  text: string;
+  faint: string;
+}
+
+export function paintContent(canvas: Canvas, scene: Scene, view: View, sprites: Sprites): void {
+  const { context, ratio } = canvas;
+  context.save();
+  context.imageSmoothingEnabled = true;
+  if (scene.reference) paintReference(canvas, scene.reference, sprites);
+  const visible = visibleItems(canvas, scene);
+  for (const { item, pose } of visible) {
+    const laid = { ...item.placement, ...pose };
+    paintPiece(context, canvas.camera, item.drawable, laid, ratio, sprites, canvas.still);
+  }
+  if (view.outlines) {
+    for (const { item, pose } of visible) {
+      strokePiece(context, canvas.camera, item.drawable, pose, ratio, canvas.ink.line, 1);
+    }
+  }
+  if (view.overlaps) paintOverlaps(canvas, scene);
+  if (view.keypoints) paintKeypoints(canvas, scene, visible);
+  context.restore();
+}
+
+interface Seen {
+  item: Item;
+  pose: Pose;
+}
+
+function visibleItems(canvas: Canvas, scene: Scene): Seen[] {
+  const shown = visibleBox(canvas.camera, canvas.width, canvas.height);
+  const seen: Seen[] = [];
+  for (const item of scene.items) {
+    const pose = scene.live.get(item.piece.id) ?? item.placement;
+    const reach = item.drawable.reach_mm;
+    if (
+      pose.x_mm + reach >= shown.left && pose.x_mm - reach <= shown.right &&
+      pose.y_mm + reach >= shown.top && pose.y_mm - reach <= shown.bottom
+    ) {
+      seen.push({ item, pose });
+    }
+  }
+  return seen;
+}
+
+function paintReference(canvas: Canvas, reference: Reference, sprites: Sprites): void {
+  const { context, camera, ratio } = canvas;
+  const picture = sprites.get(
+    () => pictureUrl.photo(reference.picture), reference.picture, 2048, null, canvas.still,
+  );
+  if (!picture) return;
+  const { width, height } = picture as ImageBitmap;
+  const w = width * reference.mm_per_px;
+  const h = height * reference.mm_per_px;
+  enter(context, camera, reference, ratio);
+  context.globalAlpha = reference.opacity;
+  context.drawImage(picture, -w / 2, -h / 2, w, h);
+}
+
+let hatching: { pattern: CanvasPattern; ratio: number } | null = null;
+
+function hatch(context: CanvasRenderingContext2D, ratio: number): CanvasPattern | null {
+  if (hatching?.ratio !== ratio) {
+    const pattern = makeHatching(context, ratio);
+    hatching = pattern && { pattern, ratio };
+  }
+  return hatching?.pattern ?? null;
+}
+
+const overlapPaths = new WeakMap<object, Path2D>();
+
+function paintOverlaps(canvas: Canvas, scene: Scene): void {
+  const { context, camera, ratio } = canvas;
+  const pattern = hatch(context, ratio);
+  if (!pattern) return;
+  const stirred = (id: Id) => scene.moved.has(id) || scene.live.has(id);
+  for (const overlap of scene.fit.overlaps) {
+    if (stirred(overlap.first) || stirred(overlap.second)) continue;
+    let path = overlapPaths.get(overlap);
+    if (!path) {
+      path = outlinePath(overlap.rings_mm);
+      overlapPaths.set(overlap, path);
+    }
+    const [x, y] = toScreen(camera, 0, 0);
+    const scale = camera.px_per_mm * ratio;
+    context.save();
+    context.setTransform(scale, 0, 0, scale, x * ratio, y * ratio);
+    context.clip(path, "evenodd");
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.globalAlpha = 1;
+    context.fillStyle = pattern;
+    context.fillRect(0, 0, context.canvas.width, context.canvas.height);
+    context.restore();
+  }
+  paintStirredOverlaps(canvas, scene, stirred, pattern);
+}
+
+const MOST_STIRRED = 12;
+
+function paintStirredOverlaps(
+  canvas: Canvas,
+  scene: Scene,
+  stirred: (id: Id) => boolean,
+  pattern: CanvasPattern,
+): void {
+  const moving = scene.items.filter((item) => stirred(item.piece.id));
+  if (!moving.length || moving.length > MOST_STIRRED) return;
+  const poseOf = (item: Item) => scene.live.get(item.piece.id) ?? item.placement;
+  const boxes = new Map(scene.items.map((item) => [item, boxOfItem(item, poseOf(item))]));
+  for (const first of moving) {
+    for (const second of scene.items) {
+      if (second === first || (stirred(second.piece.id) && second.piece.id < first.piece.id)) continue;
+      const [a, b] = [boxes.get(first), boxes.get(second)];
+      if (!a || !b || !meets(a, b)) continue;
+      paintOverlap(
+        canvas.context, canvas.camera, first.drawable, poseOf(first), second.drawable, poseOf(second),
+        canvas.ratio, pattern,
+      );
+    }
+  }
+}
+
+function paintKeypoints(canvas: Canvas, scene: Scene, seen: readonly Seen[]): void {
+  const { context, camera, ratio } = canvas;
+  const radius = 2.2 / camera.px_per_mm;
+  context.fillStyle = canvas.ink.accent;
+  context.globalAlpha = 1;
+  for (const { item, pose } of seen) {
+    const points = scene.keypoints.get(item.piece.id);
+    if (!points) continue;
+    enter(context, camera, pose, ratio);
+    context.beginPath();
+    for (const [x, y] of points) {
+      context.moveTo(x + radius, y);
+      context.arc(x, y, radius, 0, 2 * Math.PI);
+    }
+    context.fill();
+  }
+}

@@ -1,0 +1,206 @@
+/** What a person can do to the chosen pieces; each is one step of the history. */
+import type { Colour, Id, Op, Piece } from "../api/types";
+import { apply, turnAbout, type Point, type Pose } from "../geometry/pose";
+import { bench, livePieces, pieceOf, placedIds, say, select, withGroups } from "./bench";
+import { randomName } from "./identity";
+import { placementOf } from "./operations";
+import { edit } from "./queue";
+
+/** Chosen pieces with their groups that are placed and free to move. */
+export function movable(): Id[] {
+  const now = bench.get();
+  const ids = [...withGroups(now, now.selection)];
+  return ids.filter((id) => {
+    const placement = placementOf(now.state, id);
+    return placement.placed && !placement.locked;
+  });
+}
+
+/** Says why nothing moves, where the whole choice is locked. */
+export function sayIfLocked(): void {
+  const now = bench.get();
+  const locked = [...now.selection].filter((id) => placementOf(now.state, id).locked);
+  if (locked.length) say("A locked piece does not move.", "Press L to unlock it.");
+}
+
+export function placeAt(poses: ReadonlyMap<Id, Pose>): void {
+  const operations: Op[] = [];
+  for (const [piece, pose] of poses) {
+    operations.push({
+      op: "place", piece, x_mm: round(pose.x_mm), y_mm: round(pose.y_mm),
+      rotation_deg: round(pose.rotation_deg),
+    });
+  }
+  edit(operations);
+}
+
+/** A ten-thousandth of a mm or degree: what a picture can never show. */
+function round(value: number): number {
+  return Math.round(value * 1e4) / 1e4;
+}
+
+/** Takes pieces out of the tray, their centres at a point of the board, on top of the others. */
+export function takeOut(ids: readonly Id[], [x, y]: Point): void {
+  const now = bench.get();
+  const top = highest() + 1;
+  const operations: Op[] = [];
+  let right = 0;
+  ids.forEach((id, k) => {
+    const piece = pieceOf(now, id);
+    if (!piece) return;
+    const before = placementOf(now.state, id);
+    const [cx, cy] = apply({ ...before, x_mm: 0, y_mm: 0 }, ...piece.centroid_mm);
+    const width = Math.sqrt(piece.area_mm2) * 1.4;
+    operations.push({
+      op: "place", piece: id, x_mm: round(x - cx + right), y_mm: round(y - cy),
+      rotation_deg: before.rotation_deg,
+    });
+    operations.push({ op: "order", piece: id, z: top + k });
+    right += width;
+  });
+  edit(operations);
+  select(ids);
+}
+
+export function backToTray(): void {
+  const ids = movable();
+  if (!ids.length) return sayIfLocked();
+  edit(ids.map((piece) => ({ op: "unplace", piece })));
+}
+
+export function toggleLock(): void {
+  const now = bench.get();
+  const ids = [...withGroups(now, now.selection)].filter((id) => placementOf(now.state, id).placed);
+  const locked = !ids.every((id) => placementOf(now.state, id).locked);
+  edit(ids.map((piece) => ({ op: "lock", piece, locked })));
+}
+
+export function group(): void {
+  const pieces = [...bench.get().selection].filter((id) => placementOf(bench.get().state, id).placed);
+  if (pieces.length < 2) return say("A group needs two pieces or more.", "Hold Shift and click to choose more.");
+  edit([{ op: "group", pieces, group: randomName() }]);
+}
+
+export function ungroup(): void {
+  const now = bench.get();
+  const pieces = [...withGroups(now, now.selection)].filter((id) => placementOf(now.state, id).group);
+  if (pieces.length) edit([{ op: "group", pieces, group: null }]);
+}
+
+function highest(): number {
+  const now = bench.get();
+  return Math.max(0, ...placedIds(now).map((id) => placementOf(now.state, id).z));
+}
+
+function lowest(): number {
+  const now = bench.get();
+  return Math.min(0, ...placedIds(now).map((id) => placementOf(now.state, id).z));
+}
+
+export function bringToFront(): void {
+  const top = highest();
+  edit(chosen().map((piece, k) => ({ op: "order", piece, z: top + 1 + k })));
+}
+
+export function sendToBack(): void {
+  const bottom = lowest();
+  const ids = chosen();
+  edit(ids.map((piece, k) => ({ op: "order", piece, z: bottom - ids.length + k })));
+}
+
+function chosen(): Id[] {
+  const now = bench.get();
+  return [...now.selection].filter((id) => placementOf(now.state, id).placed);
+}
+
+export function fade(opacity: number): void {
+  edit(chosen().map((piece) => ({ op: "fade", piece, opacity })));
+}
+
+export function toIsland(island: number): void {
+  const now = bench.get();
+  const pieces = [...withGroups(now, now.selection)].filter((id) => placementOf(now.state, id).placed);
+  if (pieces.length) edit([{ op: "island", pieces, island }]);
+}
+
+export function discard(ids: readonly Id[], discarded: boolean): void {
+  edit(ids.map((piece) => ({ op: "discard", piece, discarded })));
+  select([]);
+}
+
+/** Turns the choice about its common centre. */
+export function turnedPoses(ids: readonly Id[], poses: ReadonlyMap<Id, Pose>, deg: number): Map<Id, Pose> {
+  const now = bench.get();
+  const pieces = ids.map((id) => pieceOf(now, id)).filter((piece): piece is Piece => !!piece);
+  const pivot = centreOfMass(pieces, poses);
+  return new Map(
+    pieces.flatMap((piece) => {
+      const pose = poses.get(piece.id);
+      return pose ? [[piece.id, turnAbout(pose, pivot, deg)] as const] : [];
+    }),
+  );
+}
+
+/** The pieces' common centre on the board, by area. */
+export function centreOfMass(pieces: readonly Piece[], poses: ReadonlyMap<Id, Pose>): Point {
+  let [x, y, mass] = [0, 0, 0];
+  for (const piece of pieces) {
+    const pose = poses.get(piece.id);
+    if (!pose) continue;
+    const [cx, cy] = apply(pose, ...piece.centroid_mm);
+    x += cx * piece.area_mm2;
+    y += cy * piece.area_mm2;
+    mass += piece.area_mm2;
+  }
+  return mass ? [x / mass, y / mass] : [0, 0];
+}
+
+/** Brings the mean colour of the chosen pieces to that of the first chosen. */
+export function matchColours(): void {
+  const now = bench.get();
+  const [model, ...others] = chosen().map((id) => pieceOf(now, id)).filter((p): p is Piece => !!p);
+  if (!model || !others.length) {
+    return say("Choose the piece to match first, then the others with Shift.");
+  }
+  const like = placementOf(now.state, model.id).gain ?? [1, 1, 1];
+  edit(
+    others.map((piece) => ({
+      op: "tint",
+      piece: piece.id,
+      gain: model.colour.map((value, k) =>
+        Math.min(4, Math.max(0.25, (value * (like[k] ?? 1)) / Math.max(piece.colour[k] ?? 1, 1))),
+      ) as Colour,
+    })),
+  );
+}
+
+export function ownColours(): void {
+  const now = bench.get();
+  const ids = chosen().filter((id) => placementOf(now.state, id).gain);
+  edit(ids.map((piece) => ({ op: "tint", piece, gain: null })));
+}
+
+export function selectAll(): void {
+  select(placedIds(bench.get()));
+}
+
+/** Chooses the next piece on the board, or the one before. */
+export function selectNext(step: 1 | -1): void {
+  const now = bench.get();
+  const ids = placedIds(now);
+  if (!ids.length) return;
+  const at = ids.findIndex((id) => now.selection.has(id));
+  const next = ids[(at + step + ids.length) % ids.length] ?? ids[0];
+  if (next) select([next]);
+}
+
+export function nameOf(id: Id): string {
+  const piece = pieceOf(bench.get(), id);
+  return piece ? piece.inventory || piece.name : "?";
+}
+
+/** How many pieces lie on the board and how many there are. */
+export function counts(): { placed: number; all: number } {
+  const now = bench.get();
+  return { placed: placedIds(now).length, all: livePieces(now).length };
+}
