@@ -1,0 +1,181 @@
+"""Pictures of pieces on disk, by the hash of their content, with smaller copies for the screen.
+
+`full.png` keeps, under its transparency, what the photograph shows around the piece: the cut-out
+tool needs it when an outline is to be drawn wider. Nothing else looks there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from reassembly.errors import InputError
+from reassembly.io.render import png_bytes
+from reassembly.outline.contour import mask_polygon
+
+__all__ = [
+    "LEVELS",
+    "cut_out_columns",
+    "keep_cut_out",
+    "keep_photograph",
+    "level_webp",
+    "picture_file",
+    "read_rgba",
+    "view_png",
+]
+
+LEVELS = (256, 512, 1024, 2048)
+"""Longest sides of the copies, pixels."""
+INSIDE = 128
+WEBP_QUALITY = 88
+OUTLINE_POINTS = 240
+"""About how many points an outline for the screen may have."""
+Rgba = NDArray[np.uint8]
+
+
+def keep_cut_out(images: Path, rgb: NDArray[np.uint8], mask: NDArray[np.bool_]) -> dict[str, Any]:
+    """Stores a piece's picture.
+
+    Args:
+        images: the workspace's folder of pictures.
+        rgb: (H, W, 3), with what is around the piece.
+        mask: (H, W), one part.
+
+    Returns:
+        Columns of `PictureRow`.
+    """
+    rgba = np.dstack([rgb, mask.astype(np.uint8) * 255])
+    return {**_keep(images, rgba), **cut_out_columns(rgba)}
+
+
+def keep_photograph(images: Path, rgb: NDArray[np.uint8]) -> dict[str, Any]:
+    """Stores a picture that is no cut-out, (H, W, 3). Returns columns of `PictureRow`."""
+    opaque = np.full((*rgb.shape[:2], 1), 255, np.uint8)
+    columns = _keep(images, np.dstack([rgb, opaque]))
+    height, width = rgb.shape[:2]
+    return {
+        **columns,
+        "outline_px": [],
+        "area_px": float(height * width),
+        "centroid_px": [width / 2, height / 2],
+        "colour": _mean(rgb.reshape(-1, 3)),
+    }
+
+
+def cut_out_columns(rgba: Rgba) -> dict[str, Any]:
+    """What the database keeps of a cut-out's shape and colour."""
+    mask = rgba[..., 3] >= INSIDE
+    if not mask.any():
+        raise InputError("nothing is left of this piece", "Leave some of it, or discard it")
+    outline = mask_polygon(mask)
+    simple, tolerance = outline, 0.5
+    while shapely.get_num_coordinates(simple) > OUTLINE_POINTS and tolerance < 32:
+        simple = outline.simplify(tolerance, preserve_topology=True)
+        tolerance *= 1.5
+    rings = [simple.exterior, *simple.interiors]
+    return {
+        "outline_px": [np.asarray(ring.coords)[:-1].round(2).tolist() for ring in rings],
+        "area_px": float(outline.area),
+        "centroid_px": [float(outline.centroid.x), float(outline.centroid.y)],
+        "colour": _mean(rgba[mask][:, :3]),
+    }
+
+
+def _mean(colours: NDArray[np.uint8]) -> list[int]:
+    return [round(float(value)) for value in colours.mean(axis=0)]
+
+
+def _keep(images: Path, rgba: Rgba) -> dict[str, Any]:
+    """Writes a picture and its copies, all or nothing."""
+    data = png_bytes(np.ascontiguousarray(rgba))
+    sha256 = hashlib.sha256(data).hexdigest()
+    height, width = rgba.shape[:2]
+    levels = [level for level in LEVELS if level < max(height, width)]
+    target = images / sha256
+    if not target.is_dir():
+        images.mkdir(parents=True, exist_ok=True)
+        staging = images / f".new-{secrets.token_hex(6)}"
+        staging.mkdir()
+        try:
+            _write(staging / "full.png", data)
+            shown = rgba
+            for level in reversed(levels):
+                shown = _smaller(shown, level)
+                _write(staging / f"{level}.webp", level_webp(shown))
+            try:
+                staging.replace(target)
+            except OSError:
+                if not target.is_dir():  # Another process may have been first.
+                    raise
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    return {"sha256": sha256, "width_px": width, "height_px": height, "levels": levels}
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _smaller(rgba: Rgba, longest: int) -> Rgba:
+    """Reduced to a longest side, with no colour bleeding in from under the transparency."""
+    height, width = rgba.shape[:2]
+    factor = longest / max(height, width)
+    size = (max(1, round(width * factor)), max(1, round(height * factor)))
+    alpha = rgba[..., 3:].astype(np.float32) / 255
+    covered = cv2.resize(
+        np.dstack([rgba[..., :3] * alpha, alpha]), size, interpolation=cv2.INTER_AREA
+    )
+    colour = covered[..., :3] / np.maximum(covered[..., 3:], 1 / 255)
+    both = np.dstack([np.clip(colour, 0, 255), covered[..., 3] * 255])
+    return np.rint(both).astype(np.uint8)
+
+
+def level_webp(rgba: Rgba) -> bytes:
+    """(H, W, 4) as a small file."""
+    from PIL import Image
+
+    buffer = BytesIO()
+    Image.fromarray(rgba).save(buffer, "WEBP", quality=WEBP_QUALITY, method=1)
+    return buffer.getvalue()
+
+
+def picture_file(images: Path, sha256: str, name: str) -> Path:
+    """`full.png` or a copy; both names have been checked for their form."""
+    return images / sha256 / name
+
+
+def read_rgba(images: Path, sha256: str) -> Rgba:
+    """(H, W, 4), with what is under the transparency."""
+    path = picture_file(images, sha256, "full.png")
+    try:
+        data = np.frombuffer(path.read_bytes(), np.uint8)
+    except OSError as error:
+        raise InputError(
+            "a picture is missing from the workspace", "Restore its folder `images`", path
+        ) from error
+    decoded: Any = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+    if decoded is None or decoded.ndim != 3 or decoded.shape[2] != 4:
+        raise InputError("a picture is damaged", "Restore it from a copy of the workspace", path)
+    return np.asarray(cv2.cvtColor(decoded, cv2.COLOR_BGRA2RGBA), np.uint8)
+
+
+def view_png(images: Path, sha256: str, view: Literal["photo", "mask"]) -> bytes:
+    """The opaque photograph, or the mask in grey."""
+    rgba = read_rgba(images, sha256)
+    if view == "mask":
+        _, data = cv2.imencode(".png", rgba[..., 3])
+        return bytes(data)
+    return png_bytes(np.dstack([rgba[..., :3], np.full_like(rgba[..., 3], 255)]))
