@@ -21,6 +21,8 @@ import { Sprites } from "./sprites";
 
 const SETTLED_MS = 120;
 const HANDLE_PX = 34;
+/** Room for rulers and tools, which a fitted view leaves free. */
+const AROUND = { left: 84, top: 92, right: 32, bottom: 60 };
 
 export class Board {
   readonly stage: Konva.Stage;
@@ -51,12 +53,12 @@ export class Board {
   private fitted = false;
 
   constructor(readonly container: HTMLDivElement) {
+    this.ink = readInk(container);
     this.stage = new Konva.Stage({ container, width: 100, height: 100 });
     this.content.add(new Konva.Shape({ sceneFunc: () => this.paintContent() }) as never);
     this.marks.add(new Konva.Shape({ sceneFunc: () => this.paintMarks() }) as never);
     this.marks.add(this.stem as never, this.handle as never, this.loop as never);
     this.stage.add(this.content, this.marks);
-    this.ink = readInk(container);
     this.sizes = new ResizeObserver(() => this.resize());
     this.sizes.observe(container);
     this.stops.push(bench.watch(() => this.follow()), fit.watch(() => this.redraw()), followFit());
@@ -113,7 +115,7 @@ export class Board {
   /** Shows all that is placed, or `ids` alone. */
   fit(ids: ReadonlySet<Id> | null = null): void {
     const shown = this.items.filter((item) => !ids || ids.has(item.piece.id));
-    this.look(fitting(this.boxOf(shown), this.width, this.height));
+    this.look(fitting(this.boxOf(shown), this.width, this.height, AROUND));
   }
 
   boxOf(items: readonly Item[]): Box {

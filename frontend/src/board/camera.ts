@@ -35,20 +35,20 @@ export function zoomed(camera: Camera, factor: number, [x, y]: Point): Camera {
   return { px_per_mm, x_mm: bx - x / px_per_mm, y_mm: by - y / px_per_mm };
 }
 
-/** The camera that shows all of `box` with a margin; a sheet of A4 where there is nothing. */
-export function fitting(box: Box, width: number, height: number, margin_px = 56): Camera {
+/** The camera that shows all of `box` within margins (px); a sheet of A4 where there is nothing. */
+export function fitting(box: Box, width: number, height: number, margins: Box): Camera {
   const shown = isEmpty(box) ? { left: -150, top: -105, right: 150, bottom: 105 } : box;
   const w = Math.max(shown.right - shown.left, 1);
   const h = Math.max(shown.bottom - shown.top, 1);
   const scale = Math.min(
-    Math.max(width - 2 * margin_px, 20) / w,
-    Math.max(height - 2 * margin_px, 20) / h,
+    Math.max(width - margins.left - margins.right, 20) / w,
+    Math.max(height - margins.top - margins.bottom, 20) / h,
   );
   const px_per_mm = Math.min(MOST, Math.max(LEAST, scale));
   return {
     px_per_mm,
-    x_mm: (shown.left + shown.right) / 2 - width / 2 / px_per_mm,
-    y_mm: (shown.top + shown.bottom) / 2 - height / 2 / px_per_mm,
+    x_mm: (shown.left + shown.right) / 2 - (width + margins.left - margins.right) / 2 / px_per_mm,
+    y_mm: (shown.top + shown.bottom) / 2 - (height + margins.top - margins.bottom) / 2 / px_per_mm,
   };
 }
 

@@ -30,12 +30,11 @@ export function TopBar() {
     <header className="top-bar">
       <IconButton icon="back" label="All projects" onClick={() => goTo(null)} />
       <button type="button" className="project-name" title="Rename the project" onClick={rename}>{project.name}</button>
-      <label className="hypothesis-switch">
-        <span className="hidden">Hypothesis</span>
-        <select value={hypothesis ?? ""} onChange={(event) => goTo(project.id, event.target.value)}>
+      <div className="hypothesis-switch">
+        <select aria-label="Hypothesis" value={hypothesis ?? ""} onChange={(event) => goTo(project.id, event.target.value)}>
           {hypotheses.map((one) => <option key={one.id} value={one.id}>{one.name}</option>)}
         </select>
-      </label>
+      </div>
       <IconButton icon="branch" label="Branch this hypothesis" onClick={() => branchFrom(hypothesis, null)} />
       <span className="divider" />
       <IconButton icon="undo" label="Undo" keys="Ctrl Z" onClick={undo} disabled={!canUndo} />

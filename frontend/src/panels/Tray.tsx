@@ -30,14 +30,13 @@ export function Tray({ board }: { board: RefObject<Board | null> }) {
     <aside className="tray" aria-label="Tray of unplaced pieces">
       <div className="tray-head">
         <h2>Tray <span className="faint">{unplaced.length}</span></h2>
-        <label className="order">
-          <span className="hidden">Sort by</span>
-          <select value={order} onChange={(event) => setOrder(event.target.value as Order)}>
+        <div className="order">
+          <select aria-label="Sort by" value={order} onChange={(event) => setOrder(event.target.value as Order)}>
             <option value="size">Size</option>
             <option value="colour">Colour</option>
             <option value="name">Name</option>
           </select>
-        </label>
+        </div>
       </div>
       <label className="search">
         <Icon name="search" />

@@ -1,6 +1,7 @@
 /** One project on the bench: bar, tray, board, panels, status. */
-import { useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import type { Board } from "../board/Board";
+import { bench, open } from "../state/bench";
 import { useStore } from "../state/store";
 import { view } from "../state/view";
 import { BoardView } from "./BoardView";
@@ -14,6 +15,9 @@ export function Workbench() {
   const side = useStore(view, (now) => now.side);
   const board = useRef<Board | null>(null);
   const [, ready] = useState(false);
+  useEffect(() => {
+    if (!view.get().toured && !bench.get().dialog) open({ kind: "tour" });
+  }, []);
   return (
     <div className={`workbench${tray ? "" : " no-tray"}${side ? "" : " no-side"}`}>
       <TopBar />

@@ -28,7 +28,7 @@ export function MiniAssembly({
       element.height = height * ratio;
       const items = itemsOf({ ...bench.get(), pieces, state: { ...NOTHING, placements: { ...placements } } });
       const box = joinBoxes(items.map((item) => boxOfItem(item)));
-      const camera = fitting(box, width, height, 8);
+      const camera = fitting(box, width, height, { left: 8, top: 8, right: 8, bottom: 8 });
       for (const { drawable, placement } of items) {
         paintPiece(context, camera, drawable, placement, ratio, sprites, true);
       }

@@ -8,10 +8,7 @@ let stream: EventSource | null = null;
 const waiters = new Map<Id, ((job: Job) => void)[]>();
 
 export async function start(): Promise<void> {
-  await tell(async () => {
-    const [about, projects] = await Promise.all([api.about(), api.projects()]);
-    bench.set({ about, projects });
-  });
+  void tell(async () => bench.set({ about: await api.about() }));
   window.addEventListener("hashchange", () => void follow());
   await follow();
 }
