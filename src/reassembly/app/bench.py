@@ -1,11 +1,13 @@
-"""The workbench's parts in one hand: folder, store, stream."""
+"""The workbench's parts in one hand: folder, store, stream, jobs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from reassembly.app.jobs import Jobs
 from reassembly.app.store import Store
 from reassembly.app.stream import Hub
+from reassembly.app.tasks import Tasks
 from reassembly.errors import InputError
 
 __all__ = ["Workbench", "default_workspace"]
@@ -24,6 +26,8 @@ class Workbench:
             raise InputError(what, "Choose another with --workspace", folder) from error
         self.hub = Hub()
         self.store = Store(self.folder, self.hub.publish)
+        self.tasks = Tasks(self.store, self.folder)
+        self.jobs = Jobs(self.store, self.hub, self.tasks.prepare, self.tasks.finish)
         self.demo_project: str | None = None
 
     @property
@@ -40,6 +44,7 @@ class Workbench:
 
     def close(self) -> None:
         self.hub.close()
+        self.jobs.stop()
         self.store.close()
 
 

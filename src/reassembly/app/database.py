@@ -124,7 +124,7 @@ class PictureRow(Base):
     height_px: Mapped[int]
     levels: Mapped[list[int]] = mapped_column(JSON)
     outline_px: Mapped[list[Any]] = mapped_column(JSON)
-    """Rings of (x, y), the outer one first; none for a picture that is no cut-out."""
+    """Rings of (x, y), the outer one first."""
     area_px: Mapped[float]
     centroid_px: Mapped[list[float]] = mapped_column(JSON)
     colour: Mapped[list[int]] = mapped_column(JSON)

@@ -25,13 +25,14 @@ from reassembly.outline.contour import mask_polygon
 
 __all__ = [
     "LEVELS",
-    "cut_out_columns",
     "keep_cut_out",
     "keep_photograph",
     "level_webp",
+    "picture_columns",
     "picture_file",
     "read_rgba",
     "view_png",
+    "write_picture",
 ]
 
 LEVELS = (256, 512, 1024, 2048)
@@ -54,29 +55,29 @@ def keep_cut_out(images: Path, rgb: NDArray[np.uint8], mask: NDArray[np.bool_]) 
     Returns:
         Columns of `PictureRow`.
     """
-    rgba = np.dstack([rgb, mask.astype(np.uint8) * 255])
-    return {**_keep(images, rgba), **cut_out_columns(rgba)}
+    if not mask.any():
+        raise InputError("nothing is left of this piece", "Leave some of it, or discard it")
+    return _keep(images, np.dstack([rgb, mask.astype(np.uint8) * 255]))
 
 
 def keep_photograph(images: Path, rgb: NDArray[np.uint8]) -> dict[str, Any]:
     """Stores a picture that is no cut-out, (H, W, 3). Returns columns of `PictureRow`."""
-    opaque = np.full((*rgb.shape[:2], 1), 255, np.uint8)
-    columns = _keep(images, np.dstack([rgb, opaque]))
-    height, width = rgb.shape[:2]
-    return {
-        **columns,
-        "outline_px": [],
-        "area_px": float(height * width),
-        "centroid_px": [width / 2, height / 2],
-        "colour": _mean(rgb.reshape(-1, 3)),
-    }
+    return _keep(images, np.dstack([rgb, np.full(rgb.shape[:2], 255, np.uint8)]))
 
 
-def cut_out_columns(rgba: Rgba) -> dict[str, Any]:
-    """What the database keeps of a cut-out's shape and colour."""
+def _keep(images: Path, rgba: Rgba) -> dict[str, Any]:
+    data = png_bytes(np.ascontiguousarray(rgba))
+    sha256 = hashlib.sha256(data).hexdigest()
+    write_picture(images, sha256, data, rgba)
+    return picture_columns(sha256, rgba)
+
+
+def picture_columns(sha256: str, rgba: Rgba) -> dict[str, Any]:
+    """What the database keeps of a picture."""
+    height, width = rgba.shape[:2]
     mask = rgba[..., 3] >= INSIDE
     if not mask.any():
-        raise InputError("nothing is left of this piece", "Leave some of it, or discard it")
+        raise InputError("this picture is fully transparent", "Choose another")
     outline = mask_polygon(mask)
     simple, tolerance = outline, 0.5
     while shapely.get_num_coordinates(simple) > OUTLINE_POINTS and tolerance < 32:
@@ -84,42 +85,47 @@ def cut_out_columns(rgba: Rgba) -> dict[str, Any]:
         tolerance *= 1.5
     rings = [simple.exterior, *simple.interiors]
     return {
+        "sha256": sha256,
+        "width_px": width,
+        "height_px": height,
+        "levels": _levels(rgba),
         "outline_px": [np.asarray(ring.coords)[:-1].round(2).tolist() for ring in rings],
         "area_px": float(outline.area),
         "centroid_px": [float(outline.centroid.x), float(outline.centroid.y)],
-        "colour": _mean(rgba[mask][:, :3]),
+        "colour": [round(float(value)) for value in rgba[mask][:, :3].mean(axis=0)],
     }
 
 
-def _mean(colours: NDArray[np.uint8]) -> list[int]:
-    return [round(float(value)) for value in colours.mean(axis=0)]
+def _levels(rgba: Rgba) -> list[int]:
+    return [level for level in LEVELS if level < max(rgba.shape[:2])]
 
 
-def _keep(images: Path, rgba: Rgba) -> dict[str, Any]:
-    """Writes a picture and its copies, all or nothing."""
-    data = png_bytes(np.ascontiguousarray(rgba))
-    sha256 = hashlib.sha256(data).hexdigest()
-    height, width = rgba.shape[:2]
-    levels = [level for level in LEVELS if level < max(height, width)]
+def write_picture(images: Path, sha256: str, data: bytes, rgba: Rgba) -> None:
+    """Writes a PNG file and its smaller copies, all or nothing.
+
+    Args:
+        data: the file, whose hash is `sha256`.
+        rgba: what it shows.
+    """
     target = images / sha256
-    if not target.is_dir():
-        images.mkdir(parents=True, exist_ok=True)
-        staging = images / f".new-{secrets.token_hex(6)}"
-        staging.mkdir()
+    if target.is_dir():
+        return
+    images.mkdir(parents=True, exist_ok=True)
+    staging = images / f".new-{secrets.token_hex(6)}"
+    staging.mkdir()
+    try:
+        _write(staging / "full.png", data)
+        shown = rgba
+        for level in reversed(_levels(rgba)):
+            shown = _smaller(shown, level)
+            _write(staging / f"{level}.webp", level_webp(shown))
         try:
-            _write(staging / "full.png", data)
-            shown = rgba
-            for level in reversed(levels):
-                shown = _smaller(shown, level)
-                _write(staging / f"{level}.webp", level_webp(shown))
-            try:
-                staging.replace(target)
-            except OSError:
-                if not target.is_dir():  # Another process may have been first.
-                    raise
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
-    return {"sha256": sha256, "width_px": width, "height_px": height, "levels": levels}
+            staging.replace(target)
+        except OSError:
+            if not target.is_dir():  # Another process may have been first.
+                raise
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _write(path: Path, data: bytes) -> None:

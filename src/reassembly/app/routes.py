@@ -50,7 +50,7 @@ def make_project(request: Request, wanted: schema.NewProject) -> schema.Project:
 @router.get("/projects/{project}", response_model=schema.Project)
 def get_project(request: Request, project: ProjectId) -> Response:
     """A project with all but the placements."""
-    return _json(bench(request).store.project(project).model_dump_json())
+    return _json(_whole(bench(request), project).model_dump_json())
 
 
 @router.patch("/projects/{project}")
@@ -58,15 +58,16 @@ def change_project(
     request: Request, project: ProjectId, wanted: schema.ProjectChange
 ) -> schema.Project:
     """Another name or note."""
-    store = bench(request).store
-    store.change_project(project, wanted)
-    return store.project(project)
+    bench(request).store.change_project(project, wanted)
+    return _whole(bench(request), project)
 
 
 @router.delete("/projects/{project}", status_code=204)
 def delete_project(request: Request, project: ProjectId) -> None:
     """Removes a project with its history."""
-    bench(request).store.delete_project(project)
+    open_bench = bench(request)
+    open_bench.jobs.cancel_all(project)
+    open_bench.store.delete_project(project)
 
 
 @router.get("/projects/{project}/pieces")
@@ -222,13 +223,14 @@ async def stream(
     queue = open_bench.hub.join(project)
     try:
         current = await run_in_threadpool(open_bench.store.sequence, project)
+        active = await run_in_threadpool(_active_jobs, open_bench, project)
         missed = None
         if after is not None:
             missed = await run_in_threadpool(open_bench.store.missed, project, after)
     except BaseException:
         open_bench.hub.leave(project, queue)
         raise
-    first = [as_text(("hello", None, {"sequence": current, "jobs": []}))]
+    first = [as_text(("hello", None, {"sequence": current, "jobs": active}))]
     seen = current
     if missed:
         first += [as_text(message) for message in missed]
@@ -247,6 +249,17 @@ async def stream(
 
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(body(), media_type="text/event-stream", headers=headers)
+
+
+def _whole(open_bench: Workbench, project: str) -> schema.Project:
+    return open_bench.store.project(project).model_copy(
+        update={"jobs": open_bench.jobs.of_project(project)}
+    )
+
+
+def _active_jobs(open_bench: Workbench, project: str) -> list[dict[str, object]]:
+    jobs = open_bench.jobs.of_project(project, most=100, states=("queued", "running"))
+    return [job.model_dump(mode="json") for job in jobs]
 
 
 def _json(text: str) -> Response:

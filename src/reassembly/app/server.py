@@ -21,14 +21,16 @@ from starlette.staticfiles import StaticFiles
 
 from reassembly._version import __version__
 from reassembly.app.bench import Workbench, default_workspace
+from reassembly.app.joinery import router as joins_router
 from reassembly.app.routes import router
 from reassembly.app.safety import Guard, TooMuch, is_loopback
 from reassembly.app.store import Conflict, Missing
+from reassembly.app.work_routes import MAX_UPLOAD_BYTES
+from reassembly.app.work_routes import router as work_router
 from reassembly.errors import InputError
 
-__all__ = ["MAX_UPLOAD_BYTES", "create_app", "serve"]
+__all__ = ["create_app", "serve"]
 
-MAX_UPLOAD_BYTES = 4 << 30
 STATIC = Path(__file__).parent / "static"
 
 
@@ -43,6 +45,7 @@ def create_app(bench: Workbench, *, host: str = "127.0.0.1", token: str | None =
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         bench.hub.open(asyncio.get_running_loop())
+        bench.jobs.start()
         yield
         bench.close()
 
@@ -55,7 +58,8 @@ def create_app(bench: Workbench, *, host: str = "127.0.0.1", token: str | None =
         lifespan=lifespan,
     )
     app.state.bench = bench
-    app.include_router(router)
+    for part in (router, work_router, joins_router):
+        app.include_router(part)
     _answer_errors(app)
 
     @app.get("/", include_in_schema=False)

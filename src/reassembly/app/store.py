@@ -55,6 +55,43 @@ Message = tuple[str, int | None, dict[str, Any]]
 Publish = Callable[[str, Message], None]
 
 
+_PIECE_FIELDS = (
+    "id",
+    "name",
+    "inventory",
+    "note",
+    "provenance",
+    "filename",
+    "discarded",
+    "mm_per_px",
+    "scale_origin",
+    "picture",
+    "warnings",
+    "created_at",
+)
+_HYPOTHESIS_FIELDS = (
+    "id",
+    "name",
+    "parent",
+    "parent_revision",
+    "undo_top",
+    "redo_top",
+    "created_at",
+    "changed_at",
+)
+_EVENT_FIELDS = (
+    "revision",
+    "at",
+    "author",
+    "client",
+    "kind",
+    "summary",
+    "undo_next",
+    "redo_next",
+    "undone",
+)
+
+
 class Missing(Exception):  # noqa: N818 (it becomes a 404)
     """There is no such thing."""
 
@@ -374,6 +411,121 @@ class Store:
             _project(session, project_id)
             return _judgements(session, project_id)
 
+    # Whole projects
+
+    def document(self, project_id: str) -> dict[str, Any]:
+        """A project as `document.Document`, without its pictures."""
+        with self.reading() as session:
+            row = _project(session, project_id)
+            return {
+                "format": "reassembly-project",
+                "version": 1,
+                "name": row.name,
+                "note": row.note,
+                "created_at": row.created_at,
+                "changed_at": row.changed_at,
+                "pieces": [
+                    {
+                        **{name: getattr(piece, name) for name in _PIECE_FIELDS},
+                        "frame_px": [piece.frame_width_px, piece.frame_height_px],
+                        "offset_px": [piece.left_px, piece.top_px],
+                    }
+                    for piece in session.scalars(_in_order(db.PieceRow, project_id))
+                ],
+                "hypotheses": [
+                    {
+                        **{name: getattr(hypothesis, name) for name in _HYPOTHESIS_FIELDS},
+                        "state": _state(hypothesis).model_dump(mode="json"),
+                        "events": [
+                            {
+                                **{name: getattr(event, name) for name in _EVENT_FIELDS},
+                                "operations": json.loads(event.operations),
+                                "inverse": json.loads(event.inverse),
+                            }
+                            for event in session.scalars(
+                                _events(project_id, hypothesis.id).order_by(db.EventRow.revision)
+                            )
+                        ],
+                    }
+                    for hypothesis in session.scalars(_in_order(db.HypothesisRow, project_id))
+                ],
+                "judgements": [
+                    verdict.model_dump(mode="json") for verdict in _judgements(session, project_id)
+                ],
+            }
+
+    def add_document(
+        self, project_id: str, document: dict[str, Any], pictures: Sequence[dict[str, Any]]
+    ) -> None:
+        """Brings a checked `document.Document` in, once.
+
+        Args:
+            project_id: a new one.
+        """
+        with self.writing() as change:
+            session = change.session
+            if session.get(db.ProjectRow, project_id) is not None:
+                return
+            _add_pictures(session, pictures)
+            events = sum(len(hypothesis["events"]) for hypothesis in document["hypotheses"])
+            about = {k: document[k] for k in ("name", "note", "created_at", "changed_at")}
+            session.add(db.ProjectRow(id=project_id, sequence=events, **about))
+            session.flush()
+            _add_pieces(session, project_id, [_piece_columns(p) for p in document["pieces"]])
+            sequence = 0
+            for position, entry in enumerate(document["hypotheses"], start=1):
+                state = State.model_validate(entry["state"])
+                session.add(
+                    db.HypothesisRow(
+                        project_id=project_id,
+                        position=position,
+                        revision=state.revision,
+                        state=state.model_dump_json(exclude_defaults=True),
+                        **{name: entry[name] for name in _HYPOTHESIS_FIELDS},
+                    )
+                )
+                session.flush()
+                for event in entry["events"]:
+                    sequence += 1
+                    session.add(
+                        db.EventRow(
+                            project_id=project_id,
+                            hypothesis_id=entry["id"],
+                            sequence=sequence,
+                            operations=json.dumps(event["operations"]),
+                            inverse=json.dumps(event["inverse"]),
+                            **{name: event[name] for name in _EVENT_FIELDS},
+                        )
+                    )
+            for verdict in document["judgements"]:
+                about = {k: verdict[k] for k in ("first", "second", "verdict", "author", "at")}
+                session.add(db.JudgementRow(project_id=project_id, **about, **verdict["pose"]))
+
+    # Uploads
+
+    def add_upload(self, project_id: str, upload_id: str, job_id: str) -> None:
+        with self.writing() as change:
+            _project(change.session, project_id)
+            change.session.add(
+                db.UploadRow(
+                    id=upload_id, project_id=project_id, job_id=job_id, files=[], created_at=now()
+                )
+            )
+
+    def set_upload_files(self, upload_id: str, files: list[dict[str, Any]]) -> None:
+        with self.writing() as change:
+            row = change.session.get(db.UploadRow, upload_id)
+            if row is None:
+                raise Missing("upload")
+            row.files = files
+
+    def upload(self, project_id: str, upload_id: str) -> db.UploadRow:
+        with self.reading() as session:
+            row = session.get(db.UploadRow, upload_id)
+            if row is None or row.project_id != project_id:
+                raise Missing("upload")
+            return row
+
     # Stream
 
     def missed(self, project_id: str, after: int) -> list[Message] | None:
@@ -505,11 +657,8 @@ def _append(
             done.append(operation)
             inverse[:0] = undo
         else:
-            if (
-                (isinstance(operation, ReplaceAll)
-                and operation.reference is not None)
-                or (operation.op == "reference"
-                and operation.reference is not None)
+            if (isinstance(operation, ReplaceAll) and operation.reference is not None) or (
+                operation.op == "reference" and operation.reference is not None
             ):
                 _picture(session, operation.reference.picture)
             complete, undoing = apply(state, operation, names)
@@ -576,7 +725,7 @@ def _apply_to_project(
         row.discarded = operation.discarded
         return was
     new, old = _picture(session, operation.picture), _picture(session, row.picture)
-    if (new.width_px, new.height_px) != (old.width_px, old.height_px) or not new.outline_px:
+    if (new.width_px, new.height_px) != (old.width_px, old.height_px):
         raise InputError("this is no cut-out of the same photograph", "Repair the piece's mask")
     row.picture = new.sha256
     return operation.model_copy(update={"picture": old.sha256})
@@ -870,6 +1019,16 @@ def _rings_mm(rings_px: str, x: float, y: float, mm_per_px: float) -> list[list[
     ]
 
 
+def _piece_columns(entry: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **{name: entry[name] for name in _PIECE_FIELDS},
+        "frame_width_px": entry["frame_px"][0],
+        "frame_height_px": entry["frame_px"][1],
+        "left_px": entry["offset_px"][0],
+        "top_px": entry["offset_px"][1],
+    }
+
+
 def _fingerprint(session: Session, project_id: str) -> str:
     rows = session.execute(
         select(db.PieceRow.id, db.PieceRow.picture, db.PieceRow.mm_per_px)
@@ -889,14 +1048,13 @@ def _add_pieces(session: Session, project_id: str, pieces: Sequence[dict[str, An
     last = session.scalar(
         select(func.max(db.PieceRow.position)).where(db.PieceRow.project_id == project_id)
     )
-    rows = [
-        db.PieceRow(
-            **{"id": new_id(), "created_at": now(), **piece},
-            project_id=project_id,
-            position=(last or 0) + number,
-        )
-        for number, piece in enumerate(pieces, start=1)
-    ]
-    session.add_all(rows)
+    ids = []
+    for number, piece in enumerate(pieces, start=1):
+        columns = {"id": new_id(), "created_at": now(), **piece}
+        ids.append(columns["id"])
+        # A job that is done a second time, after a crash, brings nothing in twice.
+        if session.get(db.PieceRow, (project_id, columns["id"])) is None:
+            position = (last or 0) + number
+            session.add(db.PieceRow(**columns, project_id=project_id, position=position))
     session.flush()
-    return [row.id for row in rows]
+    return ids
