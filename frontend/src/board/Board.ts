@@ -128,6 +128,7 @@ export class Board {
 
   /** Where on the screen the rotation handle is, if one is shown. */
   get handleAt(): Point | null {
+    this.placeHandle();
     return this.handle.visible() ? [this.handle.x(), this.handle.y()] : null;
   }
 
@@ -289,12 +290,19 @@ export class Board {
     if (!shown) return;
     const box = this.boxOf(chosen);
     const [x, top] = toScreen(this.camera, (box.left + box.right) / 2, box.top);
-    const y = Math.max(top - HANDLE_PX, 30);
+    const [, bottom] = toScreen(this.camera, 0, box.bottom);
+    const y = handleHeight(top, bottom, this.height);
     this.handle.setAttrs({ x, y, fill: this.ink.ground, stroke: this.ink.accent });
-    this.stem.points([x, y + 7, x, Math.max(top, y + 7)]);
+    this.stem.points(y < top ? [x, y + 7, x, top] : y > bottom ? [x, y - 7, x, bottom] : []);
     this.stem.stroke(this.ink.accent);
     this.loop.stroke(this.ink.accent);
   }
+}
+
+/** Above the pieces, else below, else within: wherever no tool covers it. */
+function handleHeight(top: number, bottom: number, height: number): number {
+  if (top - HANDLE_PX >= AROUND.top - 8) return top - HANDLE_PX;
+  return bottom + HANDLE_PX <= height - 20 ? bottom + HANDLE_PX : AROUND.top;
 }
 
 function withPreview(now: Bench, preview: ReadonlyMap<Id, Pose>): Item[] {

@@ -16,7 +16,7 @@ export function NameDialog({
     <Modal title={title} onClose={onClose} footer={<><Button onClick={onClose}>Cancel</Button><Button kind="main" onClick={take} disabled={!name.trim()}>OK</Button></>}>
       <label className="text-field">
         <span>{label}</span>
-        <input autoFocus value={name} maxLength={120} onChange={(event) => setName(event.target.value)} onFocus={(event) => event.target.select()} onKeyDown={(event) => event.key === "Enter" && take()} />
+        <input data-first value={name} maxLength={120} onChange={(event) => setName(event.target.value)} onFocus={(event) => event.target.select()} onKeyDown={(event) => event.key === "Enter" && take()} />
       </label>
     </Modal>
   );

@@ -1,4 +1,4 @@
-/** A dialog over the page; Esc closes it and the focus goes back to where it was. */
+/** A dialog over the page, focused on what is marked `data-first`; Esc closes it. */
 import { useEffect, useId, useRef, type ReactNode } from "react";
 import { IconButton } from "./Button";
 
@@ -10,6 +10,7 @@ export function Modal({
   useEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
+    shown?.querySelector<HTMLElement>("[data-first]")?.focus();
     return () => shown?.close();
   }, []);
   return (

@@ -26,17 +26,10 @@ export function sayIfLocked(): void {
 export function placeAt(poses: ReadonlyMap<Id, Pose>): void {
   const operations: Op[] = [];
   for (const [piece, pose] of poses) {
-    operations.push({
-      op: "place", piece, x_mm: round(pose.x_mm), y_mm: round(pose.y_mm),
-      rotation_deg: round(pose.rotation_deg),
-    });
+    const { x_mm, y_mm, rotation_deg } = pose;
+    operations.push({ op: "place", piece, x_mm, y_mm, rotation_deg });
   }
   edit(operations);
-}
-
-/** A ten-thousandth of a mm or degree: what a picture can never show. */
-function round(value: number): number {
-  return Math.round(value * 1e4) / 1e4;
 }
 
 /** Takes pieces out of the tray, their centres at a point of the board, on top of the others. */
@@ -52,7 +45,7 @@ export function takeOut(ids: readonly Id[], [x, y]: Point): void {
     const [cx, cy] = apply({ ...before, x_mm: 0, y_mm: 0 }, ...piece.centroid_mm);
     const width = Math.sqrt(piece.area_mm2) * 1.4;
     operations.push({
-      op: "place", piece: id, x_mm: round(x - cx + right), y_mm: round(y - cy),
+      op: "place", piece: id, x_mm: x - cx + right, y_mm: y - cy,
       rotation_deg: before.rotation_deg,
     });
     operations.push({ op: "order", piece: id, z: top + k });
