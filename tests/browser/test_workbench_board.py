@@ -143,7 +143,9 @@ def test_frame_and_lasso_choose(hands: Hands) -> None:
     page = hands.page
     box = page.locator(".board").bounding_box()
     assert box is not None
-    hands.drag((box["x"] + 90, box["y"] + box["height"] - 20), (box["x"] + box["width"] - 5, box["y"] + 85))
+    hands.drag(
+        (box["x"] + 90, box["y"] + box["height"] - 20), (box["x"] + box["width"] - 5, box["y"] + 85)
+    )
     assert "12 chosen" in hands.chosen()
     page.keyboard.press("Escape")
     (name,) = names(hands, 1)

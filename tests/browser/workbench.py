@@ -112,7 +112,9 @@ class Hands:
         return {names[i]: row for i, row in placements.items() if row["placed"] and i in names}
 
     def pieces(self) -> list[dict[str, Any]]:
-        return [p for p in self.server.get(f"/api/projects/{self.project}/pieces") if not p["discarded"]]
+        return [
+            p for p in self.server.get(f"/api/projects/{self.project}/pieces") if not p["discarded"]
+        ]
 
     def where(self, name: str) -> tuple[float, float]:
         """The middle of a piece on the screen: a spot that shows this piece and no other."""

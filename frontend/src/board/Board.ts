@@ -51,6 +51,9 @@ export class Board {
   private settled = 0;
   private still = true;
   private fitted = false;
+  private wasPreviewed = false;
+  /** Whether the person has chosen the view since the last time it was fitted by itself. */
+  private steered = false;
 
   constructor(readonly container: HTMLDivElement) {
     this.ink = readInk(container);
@@ -94,7 +97,13 @@ export class Board {
     });
   }
 
+  /** Shows another part, as the person wants it. */
   look(camera: Camera): void {
+    this.steered = true;
+    this.aim(camera);
+  }
+
+  private aim(camera: Camera): void {
     this.camera = camera;
     this.still = false;
     clearTimeout(this.settled);
@@ -115,7 +124,7 @@ export class Board {
   /** Shows all that is placed, or `ids` alone. */
   fit(ids: ReadonlySet<Id> | null = null): void {
     const shown = this.items.filter((item) => !ids || ids.has(item.piece.id));
-    this.look(fitting(this.boxOf(shown), this.width, this.height, AROUND));
+    this.aim(fitting(this.boxOf(shown), this.width, this.height, AROUND));
   }
 
   boxOf(items: readonly Item[]): Box {
@@ -187,7 +196,7 @@ export class Board {
       this.items = preview ? withPreview(now, preview) : itemsOf(now);
       this.seen = { pieces, state, hypothesis };
     } else if (this.wasPreviewed) this.items = itemsOf(now);
-    this.wasPreviewed = preview !== null;
+    this.followPreview(preview !== null);
     if (another) this.fitted = false;
     if (!this.fitted && this.items.length && this.width > 150) {
       this.fitted = true;
@@ -197,7 +206,18 @@ export class Board {
     this.redraw();
   }
 
-  private wasPreviewed = false;
+  /** Keeps a solver's attempt and its result in view, unless the person looks elsewhere. */
+  private followPreview(previewed: boolean): void {
+    if (previewed && !this.wasPreviewed) this.steered = false;
+    const ended = this.wasPreviewed && !previewed;
+    this.wasPreviewed = previewed;
+    if (this.steered || !(previewed || ended) || !this.items.length) return;
+    const box = this.boxOf(this.items);
+    const seen = visibleBox(this.camera, this.width, this.height);
+    const inside =
+      box.left >= seen.left && box.right <= seen.right && box.top >= seen.top && box.bottom <= seen.bottom;
+    if (ended || !inside) this.fit();
+  }
 
   private fetchKeypoints(): void {
     const { project } = bench.get();

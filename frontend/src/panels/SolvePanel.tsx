@@ -68,8 +68,8 @@ function Wish() {
         <label>
           <input type="radio" name="scope" checked={scope === "unplaced"} disabled={!placed || !unplaced} onChange={() => setScope("unplaced")} />
           <span>
-            Only the {unplaced} unplaced
-            <small>Everything on the board stays.</small>
+            {unplaced ? `Only the ${unplaced} unplaced` : "Only the unplaced"}
+            <small>{unplaced ? "Everything on the board stays." : "Every piece is placed."}</small>
           </span>
         </label>
       </fieldset>
@@ -118,13 +118,13 @@ function Outcome({ job }: { job: Job }) {
       {result.confidence_note && <p className="caution"><Icon name="warning" />{result.confidence_note}</p>}
       {result.warnings.map((warning) => <p key={warning} className="caution"><Icon name="warning" />{warning}</p>)}
       <div className="proposals">
-        {result.proposals.map((proposal) => <ProposalCard key={proposal.rank} job={job} proposal={proposal} />)}
+        {result.proposals.map((proposal) => <ProposalCard key={proposal.rank} job={job} proposal={proposal} alone={result.proposals.length === 1} />)}
       </div>
     </section>
   );
 }
 
-function ProposalCard({ job, proposal }: { job: Job; proposal: Proposal }) {
+function ProposalCard({ job, proposal, alone }: { job: Job; proposal: Proposal; alone: boolean }) {
   const islands = new Set(Object.values(proposal.placements).filter((p) => p.placed).map((p) => p.island ?? 1)).size;
   const use = async (name: string | null) => {
     const { project } = bench.get();
@@ -138,7 +138,7 @@ function ProposalCard({ job, proposal }: { job: Job; proposal: Proposal }) {
   };
   return (
     <article className="proposal">
-      <MiniAssembly placements={proposal.placements} label={`Proposal ${proposal.rank}`} />
+      <MiniAssembly placements={proposal.placements} label={`Proposal ${proposal.rank}`} height={alone ? 200 : 120} />
       <p>
         <strong>{proposal.rank}</strong> · {proposal.placed} placed{islands > 1 && ` in ${islands} islands`}
       </p>
