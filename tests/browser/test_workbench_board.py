@@ -336,8 +336,9 @@ def test_two_windows_stay_in_step(hands: Hands, chromium: Browser, server: Serve
     hands.drag((x, y), (x + 40, y + 40))
     hands.wait_saved()
     other.until(
-        "([name, x]) => { const i = window.reassembly.board.items.find((i) => i.piece.name === name);"
-        " return Math.abs(i.placement.x_mm - x) < 1e-6 }",
+        "([name, x]) => { const { items } = window.reassembly.board;"
+        " const item = items.find((item) => item.piece.name === name);"
+        " return Math.abs(item.placement.x_mm - x) < 1e-6 }",
         [name, hands.placed()[name]["x_mm"]],
         limit_s=3,
     )

@@ -1,4 +1,4 @@
-"""A running workbench for browser tests: a server as a process, and a person's hands on its page."""
+"""A running workbench for browser tests: a server as a process, and hands on its page."""
 
 from __future__ import annotations
 

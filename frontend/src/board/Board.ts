@@ -50,6 +50,7 @@ export class Board {
   private frame = 0;
   private settled = 0;
   private still = true;
+  private moved: { measured: object; items: readonly Item[]; ids: ReadonlySet<Id> } | null = null;
   private fitted = false;
   private wasPreviewed = false;
   /** Whether the person has chosen the view since the last time it was fitted by itself. */
@@ -91,6 +92,7 @@ export class Board {
     if (this.frame) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
+      if (cameraStore.get().camera !== this.camera) cameraStore.set({ camera: this.camera });
       this.content.draw();
       this.placeHandle();
       this.marks.draw();
@@ -110,10 +112,8 @@ export class Board {
     this.settled = window.setTimeout(() => {
       this.still = true;
       this.sprites.dropWaiting();
-      cameraStore.set({ camera: this.camera });
       this.redraw();
     }, SETTLED_MS);
-    cameraStore.set({ camera });
     this.redraw();
   }
 
@@ -172,8 +172,9 @@ export class Board {
     return poses ? new Map(Object.entries(poses)) : null;
   }
 
-  private movedSinceFit(): Set<Id> {
+  private movedSinceFit(): ReadonlySet<Id> {
     const measured = fit.get().placements;
+    if (this.moved?.measured === measured && this.moved.items === this.items) return this.moved.ids;
     const moved = new Set<Id>();
     for (const { piece, placement } of this.items) {
       const then = measured[piece.id];
@@ -184,6 +185,7 @@ export class Board {
         moved.add(piece.id);
       }
     }
+    this.moved = { measured, items: this.items, ids: moved };
     return moved;
   }
 

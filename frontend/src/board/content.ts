@@ -47,8 +47,8 @@ export function paintContent(canvas: Canvas, scene: Scene, view: View, sprites: 
   if (scene.reference) paintReference(canvas, scene.reference, sprites);
   const visible = visibleItems(canvas, scene);
   for (const { item, pose } of visible) {
-    const laid = { ...item.placement, ...pose };
-    paintPiece(context, canvas.camera, item.drawable, laid, ratio, sprites, canvas.still);
+    const { opacity, gain } = item.placement;
+    paintPiece(context, canvas.camera, item.drawable, pose, opacity, gain, ratio, sprites, canvas.still);
   }
   if (view.outlines) {
     for (const { item, pose } of visible) {
@@ -105,31 +105,34 @@ function hatch(context: CanvasRenderingContext2D, ratio: number): CanvasPattern 
   return hatching?.pattern ?? null;
 }
 
-const overlapPaths = new WeakMap<object, Path2D>();
+/** Every overlap of pieces that lie still, as one path on the board; made again when that changes. */
+let stillOverlaps: { fit: Fit; key: string; path: Path2D } | null = null;
+
+function overlapPath(scene: Scene, stirred: (id: Id) => boolean): Path2D {
+  const key = [...scene.moved, ...scene.live.keys()].sort().join();
+  if (stillOverlaps?.fit !== scene.fit || stillOverlaps.key !== key) {
+    const path = new Path2D();
+    for (const { first, second, rings_mm } of scene.fit.overlaps) {
+      if (!stirred(first) && !stirred(second)) path.addPath(outlinePath(rings_mm));
+    }
+    stillOverlaps = { fit: scene.fit, key, path };
+  }
+  return stillOverlaps.path;
+}
 
 function paintOverlaps(canvas: Canvas, scene: Scene): void {
   const { context, camera, ratio } = canvas;
   const pattern = hatch(context, ratio);
   if (!pattern) return;
   const stirred = (id: Id) => scene.moved.has(id) || scene.live.has(id);
-  for (const overlap of scene.fit.overlaps) {
-    if (stirred(overlap.first) || stirred(overlap.second)) continue;
-    let path = overlapPaths.get(overlap);
-    if (!path) {
-      path = outlinePath(overlap.rings_mm);
-      overlapPaths.set(overlap, path);
-    }
-    const [x, y] = toScreen(camera, 0, 0);
-    const scale = camera.px_per_mm * ratio;
-    context.save();
-    context.setTransform(scale, 0, 0, scale, x * ratio, y * ratio);
-    context.clip(path, "evenodd");
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    context.globalAlpha = 1;
-    context.fillStyle = pattern;
-    context.fillRect(0, 0, context.canvas.width, context.canvas.height);
-    context.restore();
-  }
+  const [x, y] = toScreen(camera, 0, 0);
+  const scale = camera.px_per_mm * ratio;
+  context.setTransform(scale, 0, 0, scale, x * ratio, y * ratio);
+  pattern.setTransform(new DOMMatrix([1 / scale, 0, 0, 1 / scale, -x / camera.px_per_mm, -y / camera.px_per_mm]));
+  context.globalAlpha = 1;
+  context.fillStyle = pattern;
+  context.fill(overlapPath(scene, stirred), "evenodd");
+  pattern.setTransform(new DOMMatrix());
   paintStirredOverlaps(canvas, scene, stirred, pattern);
 }
 

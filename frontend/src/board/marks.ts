@@ -4,6 +4,7 @@ import { grow, joinBoxes } from "../geometry/polygon";
 import type { Point, Pose } from "../geometry/pose";
 import { roundLength, sayLength, trim } from "../geometry/scale";
 import { toScreen } from "./camera";
+import { paintLabel } from "./labels";
 import type { Canvas } from "./content";
 import { strokePiece } from "./painter";
 import { boxOfItem, centreOf, islandName, islandsOf, type Item, type Poses } from "./scene";
@@ -177,20 +178,16 @@ function paintMeasure(canvas: Canvas, [from, to]: readonly [Point, Point]): void
 }
 
 function paintRulers(canvas: Canvas): void {
-  const { context, camera, width, height, ink } = canvas;
+  const { context, camera, width, height, ink, ratio } = canvas;
   context.fillStyle = ink.ground;
   context.globalAlpha = 0.9;
   context.fillRect(0, 0, width, RULER_PX);
   context.fillRect(0, RULER_PX, RULER_PX, height - RULER_PX);
   context.globalAlpha = 1;
   const step = roundLength(90 / camera.px_per_mm);
-  context.fillStyle = ink.text;
   context.strokeStyle = ink.faint;
   context.lineWidth = 1;
-  context.font = "10px system-ui, sans-serif";
-  context.textBaseline = "middle";
   context.beginPath();
-  context.textAlign = "left";
   for (let k = Math.floor(camera.x_mm / (step / 5)); ; k++) {
     const x = (k * (step / 5) - camera.x_mm) * camera.px_per_mm;
     if (x > width) break;
@@ -198,7 +195,7 @@ function paintRulers(canvas: Canvas): void {
     const long = k % 5 === 0;
     context.moveTo(Math.round(x) + 0.5, long ? 6 : 14);
     context.lineTo(Math.round(x) + 0.5, RULER_PX);
-    if (long) context.fillText(trim(k * (step / 5), 2), x + 3, 9);
+    if (long) paintLabel(context, trim(k * (step / 5), 2), x + 3, 9, ink.text, ratio);
   }
   for (let k = Math.floor(camera.y_mm / (step / 5)); ; k++) {
     const y = (k * (step / 5) - camera.y_mm) * camera.px_per_mm;
@@ -207,18 +204,10 @@ function paintRulers(canvas: Canvas): void {
     const long = k % 5 === 0;
     context.moveTo(long ? 6 : 14, Math.round(y) + 0.5);
     context.lineTo(RULER_PX, Math.round(y) + 0.5);
-    if (long) {
-      context.save();
-      context.translate(9, y + 3);
-      context.rotate(Math.PI / 2);
-      context.fillText(trim(k * (step / 5), 2), 0, 0);
-      context.restore();
-    }
+    if (long) paintLabel(context, trim(k * (step / 5), 2), 9, y + 3, ink.text, ratio, true);
   }
   context.stroke();
   context.fillStyle = ink.ground;
   context.fillRect(0, 0, RULER_PX, RULER_PX);
-  context.fillStyle = ink.faint;
-  context.textAlign = "center";
-  context.fillText("mm", RULER_PX / 2, RULER_PX / 2);
+  paintLabel(context, "mm", 2, RULER_PX / 2, ink.faint, ratio);
 }

@@ -22,11 +22,6 @@ export interface Drawable {
   reach_mm: number;
 }
 
-export interface Laid extends Pose {
-  opacity: number;
-  gain: Gain | null;
-}
-
 const RAD = Math.PI / 180;
 
 /** The path of an outline in the piece's own frame, mm. */
@@ -52,16 +47,18 @@ export function paintPiece(
   context: CanvasRenderingContext2D,
   camera: Camera,
   piece: Drawable,
-  placement: Laid,
+  pose: Pose,
+  opacity: number,
+  gain: Gain | null,
   ratio: number,
   sprites: Sprites,
   fetchMissing: boolean,
 ): void {
   const longest_mm = Math.max(piece.width_mm, piece.height_mm);
   const wanted = Math.min(longest_mm * camera.px_per_mm * ratio, piece.longest_px);
-  const picture = sprites.get(piece.url, piece.key, wanted, placement.gain, fetchMissing);
-  enter(context, camera, placement, ratio);
-  context.globalAlpha = placement.opacity;
+  const picture = sprites.get(piece.url, piece.key, wanted, gain, fetchMissing);
+  enter(context, camera, pose, ratio);
+  context.globalAlpha = opacity;
   if (picture) {
     context.drawImage(picture, piece.left_mm, piece.top_mm, piece.width_mm, piece.height_mm);
   } else {

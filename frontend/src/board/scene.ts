@@ -50,22 +50,37 @@ export function itemsOf(now: Bench): Item[] {
     .sort((a, b) => a.placement.z - b.placement.z);
 }
 
+const boxes = new WeakMap<Placement, { piece: Piece; box: Box }>();
+
+/** The box of a piece on the board; remembered for as long as it lies still. */
 export function boxOfItem(item: Item, pose: Pose = item.placement): Box {
-  return placedBox(item.piece.outline_mm, pose);
+  if (pose !== item.placement) return placedBox(item.piece.outline_mm, pose);
+  const known = boxes.get(item.placement);
+  if (known?.piece === item.piece) return known.box;
+  const box = placedBox(item.piece.outline_mm, pose);
+  boxes.set(item.placement, { piece: item.piece, box });
+  return box;
 }
 
 export function centreOf(item: Item, pose: Pose = item.placement): Point {
   return apply(pose, item.piece.centroid_mm[0], item.piece.centroid_mm[1]);
 }
 
-/** Islands with their pieces, in order of their numbers. */
-export function islandsOf(items: readonly Item[]): Map<number, Item[]> {
+const islandsByItems = new WeakMap<readonly Item[], ReadonlyMap<number, Item[]>>();
+
+/** Islands with their pieces; remembered for each list. */
+export function islandsOf(items: readonly Item[]): ReadonlyMap<number, Item[]> {
+  const known = islandsByItems.get(items);
+  if (known) return known;
   const islands = new Map<number, Item[]>();
   for (const item of items) {
     const island = item.placement.island ?? 1;
-    islands.set(island, [...(islands.get(island) ?? []), item]);
+    const others = islands.get(island);
+    if (others) others.push(item);
+    else islands.set(island, [item]);
   }
-  return new Map([...islands].sort((a, b) => a[0] - b[0]));
+  islandsByItems.set(items, islands);
+  return islands;
 }
 
 /** A, B, ... as people name objects on a table. */

@@ -30,7 +30,8 @@ export function MiniAssembly({
       const box = joinBoxes(items.map((item) => boxOfItem(item)));
       const camera = fitting(box, width, height, { left: 8, top: 8, right: 8, bottom: 8 });
       for (const { drawable, placement } of items) {
-        paintPiece(context, camera, drawable, placement, ratio, sprites, true);
+        const { opacity, gain } = placement;
+        paintPiece(context, camera, drawable, placement, opacity, gain, ratio, sprites, true);
       }
     };
     let frame = 0;

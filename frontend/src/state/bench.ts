@@ -89,7 +89,10 @@ export function open(dialog: Dialog | null): void {
 }
 
 export function select(pieces: Iterable<Id>): void {
-  bench.set({ selection: new Set(pieces) });
+  const selection = new Set(pieces);
+  const before = bench.get().selection;
+  if (selection.size === before.size && [...selection].every((id) => before.has(id))) return;
+  bench.set({ selection });
 }
 
 /** Pieces in use, in the order the server lists them. */
