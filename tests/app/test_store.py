@@ -109,7 +109,7 @@ def _some_operation(ids: list[str]) -> st.SearchStrategy[Any]:
     )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_undo_and_redo_walk_through_every_state(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
