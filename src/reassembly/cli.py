@@ -57,6 +57,8 @@ class TrainingStage(StrEnum):
     texture = "texture"
     pretrain = "pretrain"
     finetune = "finetune"
+    verifier = "verifier"
+    judge = "judge"
 
 
 class TrainingDevice(StrEnum):
@@ -719,7 +721,25 @@ def prepare(
         list[str] | None,
         typer.Option(help="Also what a baseline looks at: pictures, contour.", show_default=False),
     ] = None,
-    device: Annotated[Device, typer.Option(help="Where the encoder computes.")] = Device.cpu,
+    joins: Annotated[
+        bool, typer.Option("--joins", help="Proposals of joins instead, to train a verifier with.")
+    ] = False,
+    per_pair: Annotated[
+        int, typer.Option(help="With --joins: proposals of a pair of pieces.", min=1)
+    ] = 120,
+    other_pairs: Annotated[
+        float,
+        typer.Option(
+            help="With --joins: pairs that do not touch, for each that does; 100 for all.", min=0
+        ),
+    ] = 0.5,
+    matcher: Annotated[
+        str | None,
+        typer.Option(
+            help="With --joins: weights whose matches are evidence.", show_default="pairingnet"
+        ),
+    ] = None,
+    device: Annotated[Device, typer.Option(help="Where networks compute.")] = Device.cpu,
     workers: Annotated[
         int | None, typer.Option(help="Processes.", show_default="one a core", min=1)
     ] = None,
@@ -750,6 +770,22 @@ def prepare(
             images=pictures,
             image_ids=read_ids(picture_ids) if picture_ids else None,
         )
+    if joins:
+        from reassembly.training.joins import JoinSettings, prepare_joins
+
+        settings = JoinSettings(per_pair, other_pairs, matcher)
+        with _counting_bar("puzzles") as progress:
+            found = prepare_joins(
+                out,
+                source,
+                settings=settings,
+                device=device.value,
+                workers=workers,
+                progress=progress,
+            )
+        there = f" {_count(found['kept'], 'puzzle')} were there already." if found["kept"] else ""
+        _say(f"Joins of {_count(found['puzzles'], 'puzzle')} in {out}.{there}")
+        return
     features = FeatureConfig(
         patch_frame=patch_frame.value,
         patch_mm_per_px=patch_mm_per_px,

@@ -30,6 +30,7 @@ __all__ = [
     "PuzzleFusionConfig",
     "TextureConfig",
     "TrainingConfig",
+    "VerifierConfig",
     "config_from_dict",
     "load_config",
 ]
@@ -175,6 +176,15 @@ class PairingNetConfig:
 
 
 @dataclass(frozen=True)
+class VerifierConfig:
+    """The network that judges joins: all that determines it; stored with its weights."""
+
+    width: int = 32
+    """Channels of the first stage; the last has four times as many."""
+    dropout: float = 0.2
+
+
+@dataclass(frozen=True)
 class DataConfig:
     """Made puzzles to train on, where no data are given."""
 
@@ -228,6 +238,7 @@ class Config:
     diffassemble: DiffAssembleConfig = field(default_factory=DiffAssembleConfig)
     puzzlefusion: PuzzleFusionConfig = field(default_factory=PuzzleFusionConfig)
     pairingnet: PairingNetConfig = field(default_factory=PairingNetConfig)
+    verifier: VerifierConfig = field(default_factory=VerifierConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     data: DataConfig = field(default_factory=DataConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)

@@ -198,6 +198,8 @@ class Assembly:
     provenance: Provenance = field(default_factory=lambda: Provenance("unknown"))
     puzzle: Puzzle | None = field(default=None, compare=False, repr=False)
     """The fragments themselves; needed to draw or save, not to measure."""
+    alternatives: tuple[Assembly, ...] = field(default=(), compare=False, repr=False)
+    """Further answers of the solver, the next best first; none of them is saved."""
 
     def __post_init__(self) -> None:
         islands = tuple(dict(island) for island in self.islands if island)
@@ -252,6 +254,7 @@ class Assembly:
             unplaced=tuple(names[i] for i in self.unplaced),
             confidence={names[i]: value for i, value in self.confidence.items()},
             puzzle=puzzle,
+            alternatives=tuple(each.renamed(names, puzzle) for each in self.alternatives),
         )
 
     def save(

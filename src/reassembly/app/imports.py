@@ -464,7 +464,12 @@ def _cut_tray(
         )
 
 
-MIN_LINE, MAX_TILT_DEG, LOOK_PX = 0.35, 1.2, 1000
+LOOK_PX = 1000
+MIN_LINE = 0.35
+"""Of the picture's shorter side: shorter lines may be a piece's own."""
+EDGE = 0.2
+"""How near the picture's border, of its side, an edge of the sheet must run."""
+MAX_TILT_DEG = 1.5
 
 
 def _tilt_warning(rgb: NDArray[np.uint8]) -> str | None:
@@ -476,9 +481,9 @@ def _tilt_warning(rgb: NDArray[np.uint8]) -> str | None:
     small = _shrunk(rgb, LOOK_PX)
     grey = cv2.GaussianBlur(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), (0, 0), 1.5)
     height, width = grey.shape
-    edges = cv2.Canny(grey, 30, 90)
+    edges = cv2.Canny(grey, 20, 60)
     least = MIN_LINE * min(height, width)
-    lines: Any = cv2.HoughLinesP(edges, 1, math.radians(0.25), 80, None, least, 12)
+    lines: Any = cv2.HoughLinesP(edges, 1, math.radians(0.25), 60, None, least, 12)
     if lines is None:
         return None
     ends = np.asarray(lines, float).reshape(-1, 4)
@@ -490,7 +495,7 @@ def _tilt_warning(rgb: NDArray[np.uint8]) -> str | None:
         place = (ends[:, 0] + ends[:, 2]) / 2 if upright else (ends[:, 1] + ends[:, 3]) / 2
         extent = width if upright else height
         alike = np.abs(off) < 25
-        low, high = alike & (place < 0.4 * extent), alike & (place > 0.6 * extent)
+        low, high = alike & (place < EDGE * extent), alike & (place > (1 - EDGE) * extent)
         if low.any() and high.any():
             ways = [float(np.average(off[side], weights=length[side])) for side in (low, high)]
             worst = max(worst, abs(ways[0] - ways[1]))

@@ -181,7 +181,7 @@ class SetIsland(Strict):
 
     op: Literal["island"] = "island"
     pieces: list[Id] = Field(min_length=1, max_length=5000)
-    island: Island | None
+    island: Island
 
 
 class Order(Strict):
@@ -332,7 +332,7 @@ def apply(
         usual = Placement()
         state.placements = {i: p for i, p in operation.placements.items() if p != usual}
         if operation.guides is not None:
-            state.guides = list(operation.guides)
+            state.guides = sorted(operation.guides, key=lambda guide: guide.id)
         if not operation.keep_reference:
             state.reference = operation.reference
         return operation, [whole]
@@ -439,11 +439,11 @@ def _set_many(
     """Sets one field of several pieces; what undoes it has an operation for each old value."""
     field = "group" if isinstance(operation, Group) else "island"
     value = getattr(operation, field)
+    olds = {piece: places.get(piece, Placement()) for piece in operation.pieces}
+    if field == "island" and not all(old.placed for old in olds.values()):
+        raise InputError("a piece in the tray is in no island", "Place it first")
     before: dict[str | int | None, list[str]] = {}
-    for piece in operation.pieces:
-        old = places.get(piece, Placement())
-        if field == "island" and not (old.placed and value is not None):
-            raise InputError("a piece in the tray is in no island", "Place it first")
+    for piece, old in olds.items():
         before.setdefault(getattr(old, field), []).append(piece)
         _put(places, piece, old.model_copy(update={field: value}))
     return [
@@ -464,9 +464,8 @@ def _set_guide(state: State, operation: SetGuide) -> SetGuide:
         if old is None and len(rest) >= 1000:
             raise InputError("there are 1000 guides already", "Remove some")
         new = Guide(id=operation.id, axis=operation.axis, position_mm=operation.position_mm)
-        at = state.guides.index(old) if old is not None else len(rest)
-        rest.insert(at, new)
-    state.guides = rest
+        rest.append(new)
+    state.guides = sorted(rest, key=lambda guide: guide.id)
     return undo
 
 

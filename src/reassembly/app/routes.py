@@ -70,10 +70,11 @@ def delete_project(request: Request, project: ProjectId) -> None:
     open_bench.store.delete_project(project)
 
 
-@router.get("/projects/{project}/pieces")
-def list_pieces(request: Request, project: ProjectId) -> list[schema.Piece]:
+@router.get("/projects/{project}/pieces", response_model=list[schema.Piece])
+def list_pieces(request: Request, project: ProjectId) -> Response:
     """Every piece of a project."""
-    return bench(request).store.pieces(project)
+    found = bench(request).store.pieces(project)
+    return _json(f"[{','.join(piece.model_dump_json() for piece in found)}]")
 
 
 @router.get("/projects/{project}/pieces/{piece}")

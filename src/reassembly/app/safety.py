@@ -9,6 +9,7 @@ import socket
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlsplit
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["COOKIE", "Guard", "is_loopback"]
@@ -169,8 +170,11 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-class TooMuch(Exception):  # noqa: N818 (it becomes a 413)
+class TooMuch(HTTPException):
     """A body that goes on beyond its limit."""
+
+    def __init__(self) -> None:
+        super().__init__(413, "this is too much at once")
 
 
 def _bounded(receive: Receive, limit: int) -> Receive:

@@ -23,7 +23,7 @@ from reassembly._version import __version__
 from reassembly.app.bench import Workbench, default_workspace
 from reassembly.app.joinery import router as joins_router
 from reassembly.app.routes import router
-from reassembly.app.safety import Guard, TooMuch, is_loopback
+from reassembly.app.safety import Guard, is_loopback
 from reassembly.app.store import Conflict, Missing
 from reassembly.app.work_routes import MAX_UPLOAD_BYTES
 from reassembly.app.work_routes import router as work_router
@@ -94,10 +94,6 @@ def _answer_errors(app: FastAPI) -> None:
     async def _(request: Request, error: Conflict) -> JSONResponse:
         return problem(409, error.what, error.remedy)
 
-    @app.exception_handler(TooMuch)
-    async def _(request: Request, error: TooMuch) -> JSONResponse:
-        return problem(413, "this is too much at once", "Send less")
-
     @app.exception_handler(RequestValidationError)
     async def _(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
@@ -106,7 +102,8 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> JSONResponse:
-        remedy = "Check the address" if error.status_code in {404, 405} else "Correct the request"
+        remedies = {404: "Check the address", 405: "Check the address", 413: "Send less"}
+        remedy = remedies.get(error.status_code, "Correct the request")
         answer = problem(error.status_code, str(error.detail).lower(), remedy)
         answer.headers.update(error.headers or {})
         return answer
@@ -174,7 +171,8 @@ class _Server(uvicorn.Server):
 def _listen(host: str, port: int) -> socket.socket:
     """Takes the port before anything else is done."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Named as TCP, since only then asyncio sends small answers at once.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)

@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
@@ -219,7 +220,7 @@ class Store:
     def piece(self, project_id: str, piece_id: str) -> schema.Piece:
         with self.reading() as session:
             row = _piece(session, project_id, piece_id)
-            return _piece_model(row, _picture(session, row.picture))
+            return _piece_model(row, _facts(session, {row.picture})[row.picture])
 
     def piece_row(self, project_id: str, piece_id: str) -> db.PieceRow:
         with self.reading() as session:
@@ -647,7 +648,7 @@ def _append(
 ) -> db.EventRow:
     """Applies operations to a hypothesis and its project, as its next event."""
     session, project_id = change.session, row.project_id
-    names = dict(session.execute(_names(project_id)).tuples().all())
+    names: dict[str, str] = {row.id: row.name for row in session.execute(_names(project_id))}
     state = _state(row)
     done: list[Operation] = []
     inverse: list[Operation] = []
@@ -905,7 +906,7 @@ def _hypothesis(session: Session, project_id: str, hypothesis_id: str) -> db.Hyp
 
 def _counts(session: Session, table: type[db.PieceRow] | type[db.HypothesisRow]) -> dict[str, int]:
     query = select(table.project_id, func.count()).group_by(table.project_id)
-    return dict(session.execute(query).tuples().all())
+    return {row[0]: row[1] for row in session.execute(query)}
 
 
 def _ids(project_id: str) -> Any:
@@ -972,18 +973,53 @@ def _judgements(session: Session, project_id: str) -> list[schema.Judgement]:
 
 
 def _pieces(session: Session, project_id: str) -> list[schema.Piece]:
-    query = (
-        select(db.PieceRow, db.PictureRow)
-        .join(db.PictureRow, db.PieceRow.picture == db.PictureRow.sha256)
-        .where(db.PieceRow.project_id == project_id)
-        .order_by(db.PieceRow.position)
-    )
-    return [_piece_model(piece, picture) for piece, picture in session.execute(query).tuples()]
+    rows = session.scalars(_in_order(db.PieceRow, project_id)).all()
+    facts = _facts(session, {row.picture for row in rows})
+    return [_piece_model(row, facts[row.picture]) for row in rows]
 
 
-def _piece_model(row: db.PieceRow, picture: db.PictureRow) -> schema.Piece:
+class _Facts(NamedTuple):
+    """What is known of a picture, ready to be sent."""
+
+    sha256: str
+    width_px: int
+    height_px: int
+    levels: list[int]
+    rings_px: tuple[NDArray[np.float64], ...]
+    area_px: float
+    centroid_px: tuple[float, float]
+    colour: tuple[int, int, int]
+
+
+_known_facts: dict[str, _Facts] = {}
+"""Pictures never change, and outlines take long to read from the database."""
+MOST_FACTS = 20_000
+
+
+def _facts(session: Session, pictures: set[str]) -> dict[str, _Facts]:
+    missing = sorted(pictures - _known_facts.keys())
+    if missing and len(_known_facts) > MOST_FACTS:
+        _known_facts.clear()
+        missing = sorted(pictures)
+    for start in range(0, len(missing), 500):
+        part = missing[start : start + 500]
+        for row in session.scalars(select(db.PictureRow).where(db.PictureRow.sha256.in_(part))):
+            _known_facts[row.sha256] = _Facts(
+                row.sha256,
+                row.width_px,
+                row.height_px,
+                list(row.levels),
+                tuple(np.array(ring, np.float64) for ring in row.outline_px),
+                row.area_px,
+                (row.centroid_px[0], row.centroid_px[1]),
+                (row.colour[0], row.colour[1], row.colour[2]),
+            )
+    return {sha256: _known_facts[sha256] for sha256 in pictures}
+
+
+def _piece_model(row: db.PieceRow, picture: _Facts) -> schema.Piece:
     x, y = row.frame_width_px / 2 - row.left_px, row.frame_height_px / 2 - row.top_px
-    rings = _rings_mm(json.dumps(picture.outline_px), x, y, row.mm_per_px)
+    scale = row.mm_per_px
     # Made of columns that were checked on their way in, three hundred at a time.
     return schema.Piece.model_construct(
         id=row.id,
@@ -993,29 +1029,27 @@ def _piece_model(row: db.PieceRow, picture: db.PictureRow) -> schema.Piece:
         provenance=row.provenance,
         filename=row.filename,
         discarded=row.discarded,
-        mm_per_px=row.mm_per_px,
+        mm_per_px=scale,
         scale_origin=row.scale_origin,
         picture=row.picture,
         width_px=picture.width_px,
         height_px=picture.height_px,
         origin_px=(x, y),
-        levels=list(picture.levels),
-        area_mm2=picture.area_px * row.mm_per_px**2,
-        centroid_mm=(
-            (picture.centroid_px[0] - x) * row.mm_per_px,
-            (picture.centroid_px[1] - y) * row.mm_per_px,
-        ),
-        colour=tuple(picture.colour),
-        outline_mm=rings,
+        levels=picture.levels,
+        area_mm2=picture.area_px * scale**2,
+        centroid_mm=((picture.centroid_px[0] - x) * scale, (picture.centroid_px[1] - y) * scale),
+        colour=picture.colour,
+        outline_mm=_rings_mm(picture.sha256, x, y, scale),
         warnings=list(row.warnings),
         created_at=row.created_at,
     )
 
 
-@lru_cache(maxsize=4096)
-def _rings_mm(rings_px: str, x: float, y: float, mm_per_px: float) -> list[list[tuple[float, ...]]]:
+@lru_cache(maxsize=MOST_FACTS)
+def _rings_mm(picture: str, x: float, y: float, mm_per_px: float) -> list[schema.Ring]:
     return [
-        ((np.array(ring) - (x, y)) * mm_per_px).round(4).tolist() for ring in json.loads(rings_px)
+        [(float(a), float(b)) for a, b in ((ring - (x, y)) * mm_per_px).round(3)]
+        for ring in _known_facts[picture].rings_px
     ]
 
 
@@ -1034,8 +1068,8 @@ def _fingerprint(session: Session, project_id: str) -> str:
         select(db.PieceRow.id, db.PieceRow.picture, db.PieceRow.mm_per_px)
         .where(db.PieceRow.project_id == project_id, db.PieceRow.discarded.is_(False))
         .order_by(db.PieceRow.id)
-    ).tuples()
-    return hashlib.sha256(repr(list(rows)).encode()).hexdigest()
+    )
+    return hashlib.sha256(repr([tuple(row) for row in rows]).encode()).hexdigest()
 
 
 def _add_pictures(session: Session, pictures: Sequence[dict[str, Any]]) -> None:

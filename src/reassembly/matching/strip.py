@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 from reassembly.matching.motions import Motions, carried
 from reassembly.matching.rim import DEPTHS_MM, Rim
 
-__all__ = ["CHANNELS", "LENGTH", "WIDTH", "fit", "strips"]
+__all__ = [
+    "CHANNELS",
+    "FACING",
+    "GAP_UNIT_MM",
+    "LENGTH",
+    "NEAR_MM",
+    "WIDTH",
+    "beside",
+    "fit",
+    "strips",
+]
 
 Floats = NDArray[np.float32]
 
@@ -46,7 +56,7 @@ def fit(fixed: Rim, moving: Rim, motions: Motions, rounds: int = ROUNDS) -> Moti
     motions = motions.astype(np.float64).copy()
     damping = np.diag([400.0, 1.0, 1.0])
     for _ in range(rounds):
-        points, signed, nearest, facing = _beside(fixed, moving, motions)
+        points, signed, nearest, facing = beside(fixed, moving, motions)
         arms = points - motions[:, None, 1:]
         miss = signed - REST_GAP_MM
         weight = (np.abs(signed) < NEAR_MM) * np.clip(-facing, 0, 1) / (1 + (miss / BOUND_MM) ** 2)
@@ -65,7 +75,7 @@ def strips(fixed: Rim, moving: Rim, motions: Motions) -> tuple[Floats, Floats]:
     length of contact, mean gap, spread of the gap, overlap and length that lies on the other piece,
     all in mm or mm^2.
     """
-    _, signed, nearest, facing = _beside(fixed, moving, motions)
+    _, signed, nearest, facing = beside(fixed, moving, motions)
     joined = (np.abs(signed) < NEAR_MM) & (facing < FACING)
     strength = joined / (1 + (signed / BOUND_MM) ** 2)
     middle = _middle(strength)
@@ -92,7 +102,7 @@ def strips(fixed: Rim, moving: Rim, motions: Motions) -> tuple[Floats, Floats]:
     return strip.astype(np.float32), figures.astype(np.float32)
 
 
-def _beside(
+def beside(
     fixed: Rim, moving: Rim, motions: Motions
 ) -> tuple[Floats, Floats, NDArray[np.int32], Floats]:
     """Of every point of the moved rim: where it is (K, N, 2), its distance (K, N) from the fixed

@@ -68,6 +68,14 @@ class SolverInfo:
 
 BUILT_IN = (
     SolverInfo(
+        "joins",
+        "proposes, verifies and judges joins; builds what they support; leaves out the rest",
+        "ours",
+        "reassembly.solvers.joins:Joins",
+        devices=("cpu", "cuda"),
+        weights=("joins", "pairingnet"),
+    ),
+    SolverInfo(
         "greedy",
         "joins the contours that fit best first, without collisions",
         "ours, in the place of the greedy geometric baseline of RePAIR (Tsesmelis et al., 2024)",

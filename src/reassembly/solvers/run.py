@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Provenance, Puzzle
 from reassembly.solvers.base import Progress, ProgressCallback, Solver
 from reassembly.solvers.registry import get_solver
+
+if TYPE_CHECKING:
+    from reassembly.matching.joins import Join
 
 __all__ = ["blind", "solve"]
 
@@ -42,6 +45,8 @@ def solve(
     seed: int = 0,
     locked: Mapping[str, Pose] | None = None,
     progress: ProgressCallback | None = None,
+    accepted: Sequence[Join] = (),
+    rejected: Sequence[Join] = (),
     **settings: Any,
 ) -> Assembly:
     """Reassembles a puzzle.
@@ -53,6 +58,8 @@ def solve(
         locked: poses of fragments that must stay where they are. They steer the answer, and
             the first island of the answer is in their frame.
         progress: called every so often with a `Progress`; raise `Cancelled` in it to stop.
+        accepted: joins that hold, such as `find_joins` tells; for solvers that take them.
+        rejected: joins that must not be.
         settings: passed on to the solver of that name.
 
     Returns:
@@ -74,6 +81,7 @@ def solve(
     if isinstance(solver, str):
         solver = get_solver(solver, **settings)
     blinded, names, shift = blind(puzzle, seed)
+    judgements = _judgements(name, solver, accepted, rejected, names, shift)
 
     def reveal(answer: Assembly) -> Assembly:
         """Back to the user's names and frames."""
@@ -87,7 +95,8 @@ def solve(
         named = framed.renamed(names, puzzle)
         exact = tuple({i: locked.get(i, p) for i, p in island.items()} for island in named.islands)
         provenance = Provenance(name, __version__, seed, dict(settings))
-        return replace(named, islands=exact, provenance=provenance)
+        others = tuple(reveal(each) for each in answer.alternatives)
+        return replace(named, islands=exact, provenance=provenance, alternatives=others)
 
     def relay(step: Progress) -> None:
         if progress is not None:
@@ -95,10 +104,40 @@ def solve(
             progress(replace(step, preview=preview))
 
     opaque_locks = {o: locked[real] @ shift[o] for o, real in names.items() if real in locked}
-    answer = solver.solve(blinded, seed=seed, locked=opaque_locks, progress=relay)
+    answer = solver.solve(blinded, seed=seed, locked=opaque_locks, progress=relay, **judgements)
     _check_locks(answer, opaque_locks, name)
     revealed = reveal(answer)
     return revealed if locked else _from_corner(revealed)
+
+
+def _judgements(
+    name: str,
+    solver: Solver,
+    accepted: Sequence[Join],
+    rejected: Sequence[Join],
+    names: Mapping[str, str],
+    shift: Mapping[str, Pose],
+) -> dict[str, list[Join]]:
+    """What a person says about joins, as the solver may hear it: under opaque ids."""
+    if not (accepted or rejected):
+        return {}
+    if not getattr(solver, "takes_judgements", False):
+        raise InputError(
+            f"solver {name} cannot be told which joins hold", "Use --solver joins, or lock pieces"
+        )
+    opaque = {real: o for o, real in names.items()}
+
+    def told(join: Join) -> Join:
+        for i in (join.first, join.second):
+            if i not in opaque:
+                raise InputError(
+                    f"a judged join names {i}, which the puzzle does not have", "Leave it out"
+                )
+        one, other = opaque[join.first], opaque[join.second]
+        pose = shift[one].inverse() @ join.pose @ shift[other]
+        return replace(join, first=one, second=other, pose=pose)
+
+    return {"accepted": [told(j) for j in accepted], "rejected": [told(j) for j in rejected]}
 
 
 def _check_locks(answer: Assembly, locked: Mapping[str, Pose], name: str) -> None:
@@ -122,4 +161,5 @@ def _from_corner(assembly: Assembly) -> Assembly:
         boxes = np.array([puzzle[i].placed(pose).bounds for i, pose in island.items()])
         to_corner = Pose(-boxes[:, 0].min(), -boxes[:, 1].min())
         islands.append({i: to_corner @ pose for i, pose in island.items()})
-    return replace(assembly, islands=tuple(islands))
+    others = tuple(_from_corner(each) for each in assembly.alternatives)
+    return replace(assembly, islands=tuple(islands), alternatives=others)

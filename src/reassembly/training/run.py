@@ -44,12 +44,13 @@ from reassembly.weights import (
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import Logger
 
+    from reassembly.training.joins import JoinPool
     from reassembly.training.module import Averaging, Training, TrainProgress
     from reassembly.training.pool import Pool
 
 __all__ = ["STAGES", "Outcome", "named_config", "train"]
 
-STAGES = ("selector", "texture", "pretrain", "finetune")
+STAGES = ("selector", "texture", "pretrain", "finetune", "verifier", "judge")
 """Names of what can be trained; see `stages`."""
 CHECKPOINT_MINUTES = 5.0
 
@@ -150,6 +151,8 @@ def train(
         if source is not None and not Path(source).exists():
             what, remedy = "there is no such file or folder", f"Name its place with {option}"
             raise InputError(what, remedy, source)
+    if stage == "judge":
+        return _judge(folder, data=learn, init=init, settings=settings, preparing=preparing)
     if init is not None:
         check_weights(init, settings.system if stage in ("pretrain", "finetune") else stage)
     accelerator = _accelerator(device)
@@ -165,7 +168,11 @@ def train(
     about = _about(folder, stage, data, validation, init or begun.get("init"))
     about["history"] = [*begun.get("history", []), *about["history"]]
     with _told(folder, about, settings) as begins:
-        pool, unseen = _pools(folder, stage, settings, learn, judge, workers, preparing)
+        pool, unseen = (
+            _joins(settings, learn, judge)
+            if stage == "verifier"
+            else _pools(folder, stage, settings, learn, judge, workers, preparing)
+        )
         torch.manual_seed(settings.training.seed)
         built = stage_of(stage, settings)(settings, pool, unseen)
         if not goes_on:
@@ -185,6 +192,33 @@ def train(
             checkpoint_minutes=checkpoint_minutes,
             progress=progress,
         )
+
+
+def _judge(
+    folder: Path,
+    *,
+    data: str | PathLike[str] | None,
+    init: str | PathLike[str] | None,
+    settings: Config,
+    preparing: Callable[[int, int, str], None] | None,
+) -> Outcome:
+    """Fits the judge of joins: a matter of a minute, which needs no checkpoints."""
+    from reassembly.training.judging import JudgeSettings, train_judge
+
+    if data is None:
+        raise InputError(
+            "the judge learns from joins", "Make some with `reassembly prepare --joins`"
+        )
+    if init is None:
+        raise InputError("the judge needs a verifier", "Name its weights with --init")
+    check_weights(init, "verifier")
+    folder.mkdir(parents=True, exist_ok=True)
+    about = _about(folder, "judge", data, None, init)
+    wanted = JudgeSettings(seed=settings.training.seed)
+    with _told(folder, about, settings) as begins:
+        begins()
+        weights = train_judge(folder, data, os.fspath(init), wanted, preparing)
+    return Outcome(wanted.steps, wanted.steps, None, weights, {})
 
 
 @contextmanager
@@ -402,6 +436,28 @@ def _pools(
             )
         return pool, None
     return pool.part(0, len(pool) - held), pool.part(len(pool) - held, len(pool))
+
+
+def _joins(
+    settings: Config,
+    data: str | PathLike[str] | None,
+    validation: str | PathLike[str] | None,
+) -> tuple[JoinPool, JoinPool | None]:
+    """Proposals to learn from, and others to be judged by."""
+    from reassembly.training.joins import JoinPool
+
+    if data is None:
+        raise InputError(
+            "the verifier learns from joins", "Make some with `reassembly prepare --joins`"
+        )
+    pool = JoinPool.load(data)
+    if validation is not None:
+        return pool, JoinPool.load(validation)
+    puzzles = int(pool.tensors["puzzle"].max()) + 1
+    first = puzzles - min(settings.data.validation, puzzles // HELD_OUT)
+    if first == puzzles:
+        return pool, None
+    return pool.part(lambda puzzle: puzzle < first), pool.part(lambda puzzle: puzzle >= first)
 
 
 def _as_pool(

@@ -71,7 +71,7 @@ class Stage(Protocol):
     things: str
     """What the numbers count."""
 
-    def __init__(self, config: Config, pool: Pool, validation: Pool | None) -> None: ...
+    def __init__(self, config: Config, pool: Any, validation: Any) -> None: ...
 
     @staticmethod
     def columns(config: Config) -> tuple[str, ...]:
@@ -399,6 +399,10 @@ POSES = ("pretrain", "finetune")
 
 def stage_of(name: str, config: Config) -> type[Stage]:
     """The stage of that name for the system that the configuration is about."""
+    if name == "verifier":
+        from reassembly.training.verifying import VerifierStage
+
+        return VerifierStage
     if name in POSES and config.system != "reassemblenet":
         return BaselineStage
     return STAGES[name]

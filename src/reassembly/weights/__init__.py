@@ -53,6 +53,8 @@ PICKLES = {".pt", ".pth", ".ckpt", ".bin", ".pkl"}
 MAKERS = {
     "selector": "`reassembly train --stage selector` and give that run as --init",
     "texture": "`reassembly train --stage texture` and name that run as the encoder",
+    "verifier": "`reassembly prepare --joins` and `reassembly train --stage verifier`",
+    "joins": "`reassembly train --stage judge`",
     "reassemblenet": "`reassembly train --stage pretrain`",
     **{
         name: f"`reassembly train --stage pretrain --config {name}`"

@@ -1,0 +1,1 @@
+"""From joins to poses, and joint refinement."""

@@ -1,0 +1,160 @@
+"""What candidate joins say about any placement of two pieces, by which assemblies are judged.
+
+A motion is a pair (turn in radians, shift in mm as a complex number x + iy), in the sense of
+`matching.motions`: counter-clockwise as seen, y down, so that a turn by t multiplies x + iy by
+exp(-it).
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reassembly.matching.rim import Rim
+from reassembly.matching.strip import FACING, NEAR_MM, beside
+
+__all__ = ["Candidate", "Motion", "Table", "TableSettings", "composed", "inverse", "to_array"]
+
+Motion = tuple[float, complex]
+
+
+def composed(outer: Motion, inner: Motion) -> Motion:
+    """`inner` first."""
+    return outer[0] + inner[0], outer[1] + cmath.exp(-1j * outer[0]) * inner[1]
+
+
+def inverse(motion: Motion) -> Motion:
+    """What undoes it."""
+    return -motion[0], -cmath.exp(1j * motion[0]) * motion[1]
+
+
+def to_array(motion: Motion) -> NDArray[np.float64]:
+    """(3,), as in `matching.motions`."""
+    return np.array([motion[0], motion[1].real, motion[1].imag])
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to lay one piece beside another."""
+
+    fixed: str
+    moving: str
+    motion: Motion
+    """Of the moving piece into the fixed one's centred frame."""
+    logit: float
+    """That it is true."""
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """How evidence of candidates becomes evidence of placements."""
+
+    offset: float = 1.0
+    """Of logits: candidates below it speak against a placement."""
+    least: float = -1.5
+    """What pieces count that touch as nothing proposed, or as the judge thinks little of."""
+    touch_mm: float = 10.0
+    """Contact of less length is none."""
+    free_mm2: float = 15.0
+    """Overlap that costs nothing: worn pieces that lie where they belong do overlap."""
+    overlap: float = 0.1
+    """What every further mm^2 costs."""
+    near_deg: float = 9.0
+    near_mm: float = 8.0
+    """A placement no further than this from a candidate is that candidate."""
+    accepted: float = 12.0
+    rejected: float = -12.0
+    """What a person's word counts."""
+
+
+@dataclass(eq=False)
+class Table:
+    """Evidence for any placement of any two pieces of a puzzle."""
+
+    rims: Mapping[str, Rim]
+    candidates: Sequence[Candidate]
+    settings: TableSettings = field(default_factory=TableSettings)
+    accepted: Sequence[Candidate] = ()
+    rejected: Sequence[Candidate] = ()
+    grown_from: int | None = None
+    """How many candidates of a pair groups are joined by: the likeliest; None for all."""
+
+    def __post_init__(self) -> None:
+        self._near: dict[tuple[str, str], tuple[NDArray[np.float64], ...]] = {}
+        by_pair: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
+        told = [(c, c.logit - self.settings.offset) for c in self.candidates]
+        told += [(c, self.settings.accepted) for c in self.accepted]
+        for candidate, value in told:
+            turn, shift = candidate.motion
+            rows = by_pair.setdefault((candidate.fixed, candidate.moving), [])
+            rows.append((turn, shift.real, shift.imag, value))
+        for pair, rows in by_pair.items():
+            self._near[pair] = tuple(np.array(rows).T)
+        self._refused: dict[tuple[str, str], list[Motion]] = {}
+        for candidate in self.rejected:
+            pair = candidate.fixed, candidate.moving
+            self._refused.setdefault(pair, []).append(candidate.motion)
+        self.offered = self._likeliest()
+        """Candidates that groups are joined by."""
+        self._known: dict[tuple[str, str, int, int, int], float] = {}
+
+    def _likeliest(self) -> list[Candidate]:
+        by_pair: dict[tuple[str, str], list[Candidate]] = {}
+        for candidate in sorted(self.candidates, key=lambda c: -c.logit):
+            by_pair.setdefault((candidate.fixed, candidate.moving), []).append(candidate)
+        return [c for own in by_pair.values() for c in own[: self.grown_from]]
+
+    def at(self, one: str, other: str, motion: Motion) -> float:
+        """Evidence for the other piece lying so in the first one's frame; 0 where they do not
+        touch."""
+        if abs(motion[1]) > self.rims[one].radius_mm + self.rims[other].radius_mm + NEAR_MM:
+            return 0.0
+        if (one, other) not in self._near and (other, one) in self._near:
+            one, other, motion = other, one, inverse(motion)
+        turn = math.remainder(motion[0], 2 * math.pi)
+        key = (
+            one,
+            other,
+            round(turn * 100),
+            round(motion[1].real * 2),
+            round(motion[1].imag * 2),
+        )
+        if key not in self._known:
+            self._known[key] = self._evidence(one, other, motion)
+        return self._known[key]
+
+    def _evidence(self, one: str, other: str, motion: Motion) -> float:
+        settings = self.settings
+        for pair, asked in (((one, other), motion), ((other, one), inverse(motion))):
+            if any(self.same(asked, refused) for refused in self._refused.get(pair, ())):
+                return settings.rejected
+        # The smaller piece is the fixed one: looking distances up costs points of the moving one.
+        contact, overlap = self._contact(one, other, motion)
+        cost = settings.overlap * max(0.0, overlap - settings.free_mm2)
+        if contact < settings.touch_mm:
+            return -cost
+        turn, x, y, value = self._near.get((one, other), (np.zeros(0),) * 4)
+        turned = np.abs((turn - motion[0] + np.pi) % (2 * np.pi) - np.pi)
+        shifted = np.hypot(x - motion[1].real, y - motion[1].imag)
+        near = (turned < math.radians(settings.near_deg)) & (shifted < settings.near_mm)
+        best = float(value[near].max()) if near.any() else settings.least
+        return max(best, settings.least) - cost
+
+    def same(self, one: Motion, other: Motion) -> bool:
+        """Whether two placements count as one."""
+        turned = abs(math.remainder(one[0] - other[0], 2 * math.pi))
+        near = turned < math.radians(self.settings.near_deg)
+        return near and abs(one[1] - other[1]) < self.settings.near_mm
+
+    def _contact(self, one: str, other: str, motion: Motion) -> tuple[float, float]:
+        """Length of contact (mm) and overlap (mm^2, by how deep the rim lies inside)."""
+        moving = self.rims[other]
+        _, signed, _, facing = beside(self.rims[one], moving, to_array(motion)[None])
+        joined = (np.abs(signed) < NEAR_MM) & (facing < FACING)
+        within = np.clip(-signed, 0, None)
+        return float(joined.sum() * moving.step_mm), float(within.sum() * moving.step_mm)

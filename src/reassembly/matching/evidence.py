@@ -1,0 +1,189 @@
+"""What speaks for a placement of two pieces: figures of shape, paint and matching points.
+
+Every placement gets one row of `NAMES`. None of them depends on how the pieces lie in their
+pictures. Lengths are in mm, colours in units of the puzzle's own spread (see `matching.rim`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reassembly.matching.motions import Motions, carried
+from reassembly.matching.rim import Rim
+from reassembly.matching.strip import FACING, GAP_UNIT_MM, NEAR_MM, beside, strips
+
+__all__ = ["NAMES", "Contact", "Matches", "contacts", "evidence"]
+
+Floats = NDArray[np.float32]
+
+PROPOSAL = ("score", "log_rank", "behind_best", "score_by_perimeter")
+SHAPE = (
+    "contact",
+    "share_of_smaller",
+    "share_of_larger",
+    "gap",
+    "gap_spread",
+    "log_overlap",
+    "log_deep",
+    "log_area_smaller",
+    "log_area_larger",
+)
+PAINT = (
+    "colours_agree",
+    "colours_differ",
+    "follows",
+    "covaries",
+    "varies_here",
+    "varies_there",
+    "follows_shifted",
+    "edges_follow",
+)
+DEPTHS = {"rim": (slice(5, 8), slice(8, 11)), "deep": (slice(2, 6), slice(10, 14))}
+"""Rows of a strip, of the one piece and of the other."""
+STRIP = ("strip_gap", "strip_gap_spread", "strip_share")
+MATCHES = ("support", "support_by_contact", "support_behind_best", "log_support_rank")
+NAMES = (
+    *PROPOSAL,
+    *SHAPE,
+    *(f"{name}_{depth}" for depth in DEPTHS for name in PAINT),
+    *STRIP,
+    *MATCHES,
+)
+SHIFTS_MM = (-4, -2, 2, 4)
+LEAST_LOG, MOST_LOG = -1.0, 4.0
+"""Of how much likelier than by chance two points belong together: no point decides alone."""
+SOFT_MM = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """How contour points of two pieces match, as a matcher sees it."""
+
+    points: Floats
+    """(N, 2): the moving piece's, in its centred frame."""
+    normals: Floats
+    """(N, 2), outwards."""
+    step_mm: float
+    of_rim: NDArray[np.int64]
+    """(R,): of each point of the fixed piece's rim, the nearest contour point."""
+    likelier: Floats
+    """(M, N): logarithm of how much likelier than by chance the M points of the fixed piece and the
+    N of the moving one belong together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Contact:
+    """Where placements touch, in the fixed piece's centred frame."""
+
+    middle: Floats
+    """(K, 2), mm."""
+    across: Floats
+    """(K, 2), of length one: from the fixed piece to the moving one."""
+
+
+def evidence(
+    fixed: Rim,
+    moving: Rim,
+    motions: Motions,
+    scores: NDArray[np.float64],
+    matches: Matches | None = None,
+) -> Floats:
+    """(K, `len(NAMES)`): what speaks for each of K proposals of a pair, best score first."""
+    strip, figures = strips(fixed, moving, motions)
+    lengths = [rim.step_mm * len(rim.points) for rim in (fixed, moving)]
+    contact, gap, spread, overlap, deep = figures.T
+    ones = np.ones(len(motions))
+    columns = [
+        scores,
+        np.log1p(np.arange(len(motions))),
+        scores - scores.max(initial=0.0),
+        scores / np.sqrt(lengths[0]),
+        contact,
+        contact / lengths[0],
+        contact / lengths[1],
+        gap,
+        spread,
+        np.log1p(overlap),
+        np.log1p(deep),
+        ones * np.log(fixed.area_mm2),
+        ones * np.log(moving.area_mm2),
+        *_of_strips(strip),
+        *_of_matches(fixed, motions, contact, matches),
+    ]
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _of_strips(strip: Floats) -> Sequence[NDArray[np.floating]]:
+    """How paint goes on across the break, at two depths, and how even the gap is."""
+    there = strip[:, 5, 0] > 0
+    count = np.maximum(there.sum(axis=1), 1)
+    both = there[:, None, 1:] & there[:, None, :-1]
+    columns: list[NDArray[np.floating]] = []
+    for one, other in DEPTHS.values():
+        here, beyond = strip[:, :3, one].mean(axis=2), strip[:, :3, other].mean(axis=2)
+        means = [(c * there[:, None]).sum(axis=2) / count[:, None] for c in (here, beyond)]
+        a, b = (
+            (c - mean[..., None]) * there[:, None]
+            for c, mean in zip((here, beyond), means, strict=True)
+        )
+        power_a, power_b = ((c * c).sum(axis=(1, 2)) for c in (a, b))
+        scale = np.sqrt(power_a * power_b + 1e-3 * count)
+        shifted = [(a * np.roll(b, d, axis=2)).sum(axis=(1, 2)) / scale for d in SHIFTS_MM]
+        edge_a, edge_b = (np.diff(c, axis=2) * both for c in (here, beyond))
+        edges = np.sqrt((edge_a**2).sum(axis=(1, 2)) * (edge_b**2).sum(axis=(1, 2)) + 1e-3 * count)
+        together = (a * b).sum(axis=(1, 2))
+        columns += [
+            (means[0] * means[1]).sum(axis=1),
+            np.linalg.norm(means[0] - means[1], axis=1),
+            together / scale,
+            together / count,
+            np.sqrt(power_a / count),
+            np.sqrt(power_b / count),
+            np.max(shifted, axis=0),
+            (edge_a * edge_b).sum(axis=(1, 2)) / edges,
+        ]
+    gap = strip[:, 3, 0] * GAP_UNIT_MM
+    mean = (gap * there).sum(axis=1) / count
+    spread = np.sqrt(((gap - mean[:, None]) ** 2 * there).sum(axis=1) / count)
+    return [*columns, mean, spread, there.mean(axis=1)]
+
+
+def _of_matches(
+    fixed: Rim, motions: Motions, contact: Floats, matches: Matches | None
+) -> Sequence[NDArray[np.floating]]:
+    """How far points that touch also match; nothing without a matcher."""
+    if matches is None:
+        return [np.zeros(len(motions))] * len(MATCHES)
+    points = carried(matches.points, motions)
+    signed, nearest = fixed.look_up(points)
+    normals = carried(matches.normals, motions * [1.0, 0.0, 0.0])
+    facing = (normals * fixed.normals[nearest]).sum(axis=-1)
+    weight = (np.abs(signed) < NEAR_MM) * np.clip(-facing, 0, 1) / (1 + (signed / SOFT_MM) ** 2)
+    own = np.arange(len(matches.points))
+    likelier = np.clip(matches.likelier[matches.of_rim[nearest], own], LEAST_LOG, MOST_LOG)
+    support = (weight * likelier).sum(axis=1) * matches.step_mm
+    rank = np.argsort(np.argsort(-support, kind="stable"), kind="stable")
+    return [
+        support,
+        support / np.maximum(contact, 10.0),
+        support - support.max(initial=-np.inf),
+        np.log1p(rank),
+    ]
+
+
+def contacts(fixed: Rim, moving: Rim, motions: Motions) -> Contact:
+    """Where each of K placements touches, and which way its break runs."""
+    points, signed, nearest, facing = beside(fixed, moving, motions)
+    joined = (np.abs(signed) < NEAR_MM) & (facing < FACING)
+    weight = (joined + 1e-6) / (1 + (signed / SOFT_MM) ** 2)
+    weight = weight / weight.sum(axis=1, keepdims=True)
+    between = (points + fixed.points[nearest]) / 2
+    middle = (between * weight[..., None]).sum(axis=1)
+    across = (fixed.normals[nearest] * weight[..., None]).sum(axis=1)
+    length = np.linalg.norm(across, axis=1, keepdims=True)
+    across = np.where(length > 1e-3, across / np.maximum(length, 1e-3), [1.0, 0.0])
+    return Contact(middle.astype(np.float32), across.astype(np.float32))

@@ -1,0 +1,267 @@
+"""Finding joins: every pair's placements proposed, screened, looked at and judged.
+
+The tool a conservator wants even where no whole assembly comes out: a ranked list of which two
+pieces join, how they lie, how far they gape and overlap, and how likely it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from reassembly.errors import InputError
+from reassembly.matching.correlate import ProposeSettings, propose
+from reassembly.matching.crops import Pictures, crops_of_pair, pictures_of
+from reassembly.matching.evidence import contacts, evidence
+from reassembly.matching.matcher import Matcher, Seen, load_matcher
+from reassembly.matching.motions import Motions, matrices
+from reassembly.matching.rim import Rim, pose_of, rims_of
+from reassembly.matching.strip import strips
+from reassembly.matching.verifier import JoinNetwork
+from reassembly.pose import Pose
+from reassembly.puzzle import Puzzle
+
+if TYPE_CHECKING:
+    from reassembly.solvers.base import ProgressCallback
+
+__all__ = ["FinderSettings", "Join", "JoinFinder", "Judged", "find_joins", "load_finder"]
+
+Floats = NDArray[np.float64]
+
+SHOWN_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class Join:
+    """Two pieces, how they lie to each other, and what speaks for it."""
+
+    first: str
+    second: str
+    pose: Pose
+    """Carries the second piece into the first one's own frame."""
+    probability: float
+    """That the two pieces join so."""
+    gap_mm: float
+    """Mean distance of the two rims where they touch."""
+    overlap_mm2: float
+    contact_mm: float
+    """Length of rim that lies near the other piece's."""
+
+    def turned(self) -> Join:
+        """The same join told from the other piece."""
+        return replace(self, first=self.second, second=self.first, pose=self.pose.inverse())
+
+
+@dataclass(frozen=True)
+class FinderSettings:
+    """How much is looked at."""
+
+    keep: int = 200
+    """Proposals of a pair."""
+    shown: int = 40
+    """Of them, those that the verifier sees."""
+    partners: int = 14
+    """In large puzzles: with how many likely neighbours each piece is compared."""
+    all_below: int = 40
+    """Puzzles of fewer pieces have all pairs compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The placements of one pair, best first."""
+
+    fixed: str
+    moving: str
+    motions: Motions
+    """(K, 3): of the moving piece into the fixed one's centred frame."""
+    logits: Floats
+    """(K,)."""
+    probability: Floats
+    """(K,)."""
+
+
+class JoinFinder:
+    """Proposes, screens, verifies and judges."""
+
+    def __init__(
+        self,
+        network: JoinNetwork,
+        matcher: Matcher,
+        settings: FinderSettings | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.network = network.to(device).eval()
+        self.matcher, self.device = matcher, device
+        self.settings = settings or FinderSettings()
+
+    def look(self, puzzle: Puzzle) -> Looked:
+        """What is known about the pieces alone."""
+        rims = rims_of(puzzle)
+        return Looked(
+            puzzle,
+            rims,
+            self.matcher.see(puzzle.fragments, rims),
+            pictures_of(puzzle.fragments).to(self.device),
+        )
+
+    def pairs(self, looked: Looked) -> list[tuple[str, str]]:
+        """Pairs that are compared: all, or in a large puzzle likely neighbours."""
+        ids = looked.puzzle.ids
+        if len(ids) < self.settings.all_below:
+            return list(combinations(ids, 2))
+        likely = self.matcher.likely(looked.seen) - 2 * np.eye(len(ids))
+        rank = np.argsort(np.argsort(-likely, axis=1, kind="stable"), axis=1)
+        chosen = rank < self.settings.partners
+        chosen |= chosen.T
+        return [(a, b) for (i, a), (j, b) in combinations(enumerate(ids), 2) if chosen[i, j]]
+
+    def judged(self, looked: Looked, pairs: Sequence[tuple[str, str]]) -> Iterator[Judged]:
+        """The best placements of each pair."""
+        rims = looked.rims
+        proposed = propose(rims, ProposeSettings(keep=self.settings.keep), pairs, self.device)
+        for a, b, motions, scores in proposed:
+            if len(motions):
+                yield self._judge(looked, a, b, motions, scores)
+
+    @torch.no_grad()
+    def _judge(self, looked: Looked, a: str, b: str, motions: Motions, scores: Floats) -> Judged:
+        rims, network = looked.rims, self.network
+        matches = self.matcher.match(looked.seen, a, b)
+        figures = torch.from_numpy(evidence(rims[a], rims[b], motions, scores, matches))
+        figures = figures.to(self.device)
+        screened = network.screen(figures, torch.zeros(len(figures), device=self.device))
+        best = screened.argsort(descending=True, stable=True)[: self.settings.shown].cpu()
+        motions, figures = motions[best.numpy()], figures[best.to(self.device)]
+        contact = contacts(rims[a], rims[b], motions)
+        number = looked.puzzle.ids.index
+        seen, corrections = [], []
+        for start in range(0, len(motions), SHOWN_AT_ONCE):
+            part = slice(start, start + SHOWN_AT_ONCE)
+            told = (motions[part].astype(np.float32), contact.middle[part], contact.across[part])
+            tensors = [torch.from_numpy(x).to(self.device) for x in told]
+            shown = crops_of_pair(looked.pictures, number(a), number(b), *tensors)
+            logits, moved = network.verifier(shown)
+            seen.append(logits)
+            corrections.append(moved)
+        logits = network.judge(figures, torch.cat(seen))
+        order = logits.argsort(descending=True, stable=True).cpu().numpy()
+        return Judged(
+            a,
+            b,
+            motions[order],
+            logits.double().cpu().numpy()[order],
+            network.probability(logits).double().cpu().numpy()[order],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """A puzzle as the finder sees it before it compares pieces."""
+
+    puzzle: Puzzle
+    rims: Mapping[str, Rim]
+    seen: Seen
+    pictures: Pictures
+
+
+def corrected(
+    motions: Motions, correction: Floats, middle: NDArray[np.float32], across: NDArray[np.float32]
+) -> Motions:
+    """The motions (K, 3) after a turn about the middle of the break and a shift along and across,
+    which undoes `training.joins.offsets`."""
+    turned = motions[:, 0] + correction[:, 0]
+    own = (matrices(-motions[:, 0]) @ (middle - motions[:, 1:])[..., None])[..., 0]
+    along = np.column_stack([across[:, 1], -across[:, 0]])
+    target = middle + correction[:, 1:2] * along + correction[:, 2:] * across
+    shift = target - (matrices(turned) @ own[..., None])[..., 0]
+    return np.column_stack([turned, shift])
+
+
+def load_finder(
+    weights: str | None = None,
+    matcher: str | None = None,
+    settings: FinderSettings | None = None,
+    device: str = "cpu",
+) -> JoinFinder:
+    """The finder with its weights: names, safetensors files or runs; the package's own for None."""
+    from reassembly.config import VerifierConfig
+    from reassembly.weights import load_network
+
+    network, _ = load_network("joins", JoinNetwork, VerifierConfig, weights)
+    return JoinFinder(network, load_matcher(matcher, device), settings, device)
+
+
+def find_joins(
+    puzzle: Puzzle,
+    *,
+    seed: int = 0,
+    accepted: Sequence[Join] = (),
+    rejected: Sequence[Join] = (),
+    per_pair: int = 3,
+    progress: ProgressCallback | None = None,
+    finder: JoinFinder | None = None,
+) -> list[Join]:
+    """The likeliest joins of a puzzle, best first.
+
+    Args:
+        seed: plays no part: what is found does not depend on chance.
+        accepted: joins that a person vouches for: they come first, with probability 1, and no other
+            way to join the same two pieces is told.
+        rejected: joins that never come back.
+        per_pair: ways to join two pieces that are told at most.
+        progress: called every so often; may raise `Cancelled`.
+        finder: with other weights or settings than the package's own.
+    """
+    from reassembly.solvers.base import report
+
+    if len(puzzle) < 2:
+        raise InputError(
+            f"puzzle {puzzle.id} has too few fragments to join", "Add the other fragments"
+        )
+    finder = finder or load_finder()
+    report(progress, 0.0, "outlines")
+    looked = finder.look(puzzle)
+    certain = {frozenset((join.first, join.second)) for join in accepted}
+    pairs = [pair for pair in finder.pairs(looked) if frozenset(pair) not in certain]
+    found = [replace(join, probability=1.0) for join in accepted]
+    for number, judged in enumerate(finder.judged(looked, pairs)):
+        report(progress, 0.05 + 0.95 * number / len(pairs), "comparing pieces")
+        found += joins_of(looked.rims, judged, rejected, per_pair)
+    report(progress, 1.0, "comparing pieces")
+    return sorted(found, key=lambda join: (-join.probability, join.first, join.second))
+
+
+def joins_of(
+    rims: Mapping[str, Rim], judged: Judged, rejected: Sequence[Join] = (), limit: int | None = None
+) -> list[Join]:
+    """Placements of a pair as joins, best first, without those that were rejected."""
+    a, b = judged.fixed, judged.moving
+    refused = [j if j.first == a else j.turned() for j in rejected if {j.first, j.second} == {a, b}]
+    found: list[Join] = []
+    for k, motion in enumerate(judged.motions):
+        pose = pose_of(motion, rims[a], rims[b])
+        if any(same_join(pose, join.pose, rims[b]) for join in refused):
+            continue
+        _, figures = strips(rims[a], rims[b], motion[None])
+        contact, gap, _, overlap, _ = figures[0].tolist()
+        found.append(Join(a, b, pose, float(judged.probability[k]), gap, overlap, contact))
+        if limit is not None and len(found) >= limit:
+            break
+    return found
+
+
+SAME_DEG, SAME_MM = 12.0, 12.0
+"""Joins of the same two pieces that differ by less in both are one to a person who judges them."""
+
+
+def same_join(one: Pose, other: Pose, moving: Rim) -> bool:
+    """Whether two poses of a piece are the same join."""
+    turn = abs(np.degrees((one.rotation_rad - other.rotation_rad + np.pi) % (2 * np.pi) - np.pi))
+    places = [pose.apply(moving.centre_mm[None])[0] for pose in (one, other)]
+    return bool(turn < SAME_DEG and np.hypot(*(places[0] - places[1])) < SAME_MM)

@@ -1,0 +1,301 @@
+"""Our own solver: joins are proposed, verified and judged; assemblies are searched and refined.
+
+Every pair of pieces is laid together in all ways that fit (`matching.correlate`); what fits is
+looked at by networks (`matching.joins`); assemblies are built from joins that support each other
+(`assembly.search`) and their poses moved until rims lie evenly (`assembly.refine`). What no join
+that can be trusted holds is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from reassembly.assembly.refine import refine
+from reassembly.assembly.search import Found, SearchSettings, search
+from reassembly.assembly.table import (
+    Candidate,
+    Motion,
+    Table,
+    TableSettings,
+    composed,
+    inverse,
+    to_array,
+)
+from reassembly.errors import InputError
+from reassembly.matching import motions
+from reassembly.matching.joins import (
+    FinderSettings,
+    Join,
+    Judged,
+    Looked,
+    load_finder,
+    same_join,
+)
+from reassembly.matching.rim import motion_of, pose_of
+from reassembly.pose import Pose
+from reassembly.puzzle import Assembly, Puzzle
+from reassembly.solvers.base import ProgressCallback, report
+from reassembly.solvers.settings import Device, check_counts, check_device_here
+
+__all__ = ["Joins"]
+
+LOOKED, COMPARED, SEARCHED = 0.05, 0.8, 0.95
+"""Fractions of progress."""
+GROWN_FROM = 8
+"""Placements of a pair that groups are joined by; further ones only support."""
+ISLAND = 0.5
+"""Apart from the main one, islands are told only if their pieces are trusted so far."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How evidence becomes the probability that a piece lies where it belongs."""
+
+    factor: float = 0.6
+    summand: float = -0.9
+
+
+class Joins:
+    """Finds joins and builds assemblies of those that support each other.
+
+    Confidence is the probability that a piece lies right beside the island's largest piece, or the
+    locked ones. The seed decides which doubts are tried in the search.
+
+    Args:
+        weights: a name, a safetensors file or the folder of a training run; those shipped when
+            left out.
+        matcher: likewise, of the network that matches contour points.
+        tries: assemblies that are built; the best is the answer, others are alternatives.
+        trust: pieces and groups are left out whose joins are less probable than this; 0 places
+            every piece.
+        proposals: placements of a pair of pieces that are compared.
+        refined: whether poses are refined together at the end.
+        device: `cpu` or `cuda`.
+    """
+
+    takes_judgements = True
+
+    def __init__(
+        self,
+        *,
+        weights: str | None = None,
+        matcher: str | None = None,
+        tries: int = 6,
+        trust: float = 0.0,
+        proposals: int = 200,
+        refined: bool = True,
+        device: Device = "cpu",
+    ) -> None:
+        check_counts(tries=tries, proposals=proposals)
+        check_device_here(device)
+        if not 0 <= trust < 1:
+            raise InputError(f"trust is {trust!r}", "Give a probability below 1, or 0")
+        self.finder = load_finder(weights, matcher, FinderSettings(keep=proposals), device)
+        self.tries, self.trust, self.refined = tries, trust, refined
+
+    def solve(
+        self,
+        puzzle: Puzzle,
+        *,
+        seed: int = 0,
+        locked: Mapping[str, Pose] | None = None,
+        progress: ProgressCallback | None = None,
+        accepted: Sequence[Join] = (),
+        rejected: Sequence[Join] = (),
+    ) -> Assembly:
+        """See `solvers.base.Solver`.
+
+        Args:
+            accepted: joins that hold.
+            rejected: joins that must not be.
+        """
+        locked = dict(locked or {})
+        if len(locked) == len(puzzle):
+            return Assembly.of(puzzle, locked, confidence=dict.fromkeys(locked, 1.0))
+        return _Run(self, puzzle, seed, locked, progress, accepted, rejected).assembly()
+
+
+class _Run:
+    """What one puzzle needs while it is being solved."""
+
+    def __init__(
+        self,
+        solver: Joins,
+        puzzle: Puzzle,
+        seed: int,
+        locked: Mapping[str, Pose],
+        progress: ProgressCallback | None,
+        accepted: Sequence[Join],
+        rejected: Sequence[Join],
+    ) -> None:
+        self.solver, self.puzzle, self.seed = solver, puzzle, seed
+        self.locked, self.progress = locked, progress
+        report(progress, 0.0, "outlines")
+        self.looked: Looked = solver.finder.look(puzzle)
+        self.rims = self.looked.rims
+        self.accepted = [self._candidate(join, math.inf) for join in accepted]
+        self.rejected = list(rejected)
+        self.refused = [self._candidate(join, -math.inf) for join in rejected]
+
+    def assembly(self) -> Assembly:
+        table = Table(
+            self.rims,
+            self._candidates(),
+            self._table_settings(),
+            accepted=self.accepted,
+            rejected=self.refused,
+            grown_from=GROWN_FROM,
+        )
+        settings = SearchSettings(tries=self.solver.tries, least=self._least())
+
+        def told(share: float, best: Found) -> None:
+            done = COMPARED + (SEARCHED - COMPARED) * share
+            report(self.progress, done, "assembling", self._assembled(table, best))
+
+        found = search(table, settings, seed=self.seed, held=self._held(), progress=told)
+        ranked = [self._assembled(table, self._refined(each)) for each in found]
+        answer = replace(ranked[0], alternatives=tuple(ranked[1:]))
+        report(self.progress, 1.0, "assembling", answer)
+        return answer
+
+    def _table_settings(self) -> TableSettings:
+        return TableSettings()
+
+    def _least(self) -> float:
+        """The evidence a join needs so that it is trusted."""
+        if self.solver.trust == 0:
+            return -math.inf
+        trust = Trust()
+        odds = math.log(self.solver.trust / (1 - self.solver.trust))
+        return (odds - trust.summand) / trust.factor
+
+    def _candidate(self, join: Join, logit: float) -> Candidate:
+        a, b = join.first, join.second
+        turn, x, y = motion_of(join.pose, self.rims[a], self.rims[b]).tolist()
+        return Candidate(a, b, (turn, complex(x, y)), logit)
+
+    def _candidates(self) -> list[Candidate]:
+        finder = self.solver.finder
+        certain = {frozenset((c.fixed, c.moving)) for c in self.accepted}
+        pairs = [
+            pair
+            for pair in finder.pairs(self.looked)
+            if frozenset(pair) not in certain and not set(pair) <= set(self.locked)
+        ]
+        found: list[Candidate] = []
+        for number, judged in enumerate(finder.judged(self.looked, pairs)):
+            done = LOOKED + (COMPARED - LOOKED) * number / len(pairs)
+            report(self.progress, done, "comparing pieces")
+            found += self._kept(judged)
+        return found
+
+    def _kept(self, judged: Judged) -> list[Candidate]:
+        a, b = judged.fixed, judged.moving
+        refused = [
+            join if join.first == a else join.turned()
+            for join in self.rejected
+            if {join.first, join.second} == {a, b}
+        ]
+        kept = []
+        for motion, logit in zip(judged.motions, judged.logits, strict=True):
+            if refused:
+                pose = pose_of(motion, self.rims[a], self.rims[b])
+                if any(same_join(pose, join.pose, self.rims[b]) for join in refused):
+                    continue
+            turn, x, y = motion.tolist()
+            kept.append(Candidate(a, b, (turn, complex(x, y)), float(logit)))
+        return kept
+
+    def _held(self) -> list[dict[str, Motion]]:
+        """Groups that are given: the locked pieces, and what accepted joins hold together."""
+        groups: list[dict[str, Motion]] = []
+        if self.locked:
+            lying = {}
+            for i, pose in self.locked.items():
+                turn, x, y = motions.motion_of(pose, self.rims[i].centre_mm).tolist()
+                lying[i] = (turn, complex(x, y))
+            groups.append(lying)
+        for join in self.accepted:
+            one = next((g for g in groups if join.fixed in g), {join.fixed: (0.0, 0j)})
+            other = next((g for g in groups if join.moving in g), {join.moving: (0.0, 0j)})
+            if one is other:
+                continue
+            if other is groups[0] and self.locked:
+                one, other, join = (
+                    other,
+                    one,
+                    Candidate(join.moving, join.fixed, inverse(join.motion), join.logit),
+                )
+            carry = composed(composed(one[join.fixed], join.motion), inverse(other[join.moving]))
+            groups = [g for g in groups if g is not one and g is not other]
+            merged = {**one, **{i: composed(carry, m) for i, m in other.items()}}
+            groups = [merged, *groups] if self.locked.keys() & merged.keys() else [*groups, merged]
+        return groups
+
+    def _refined(self, found: Found) -> Found:
+        if not self.solver.refined:
+            return found
+        held = frozenset(self.locked) | {i for c in self.accepted for i in (c.fixed, c.moving)}
+        groups = tuple(refine(self.rims, g, held) if len(g) > 1 else g for g in found.groups)
+        return replace(found, groups=groups)
+
+    def _assembled(self, table: Table, found: Found) -> Assembly:
+        """Groups as islands, the main one first; pieces that nothing holds are unplaced."""
+        areas = {i: self.puzzle[i].area_mm2 for i in self.puzzle.ids}
+        groups = sorted(
+            found.groups,
+            key=lambda g: (not (self.locked.keys() & g.keys()), -sum(areas[i] for i in g)),
+        )
+        islands: list[dict[str, Pose]] = []
+        confidence: dict[str, float] = {}
+        for number, group in enumerate(groups):
+            trusted = self._trusted(table, group, areas)
+            if number and (len(group) < 2 or min(trusted.values()) < ISLAND):
+                continue
+            islands.append({i: self._pose(i, motion) for i, motion in group.items()})
+            confidence |= trusted
+        return Assembly.of(self.puzzle, *islands, confidence=confidence)
+
+    def _trusted(
+        self, table: Table, group: Mapping[str, Motion], areas: Mapping[str, float]
+    ) -> dict[str, float]:
+        """How likely each piece of a group lies right beside its largest one or the locked ones:
+        the least sure step of the surest way there."""
+        ids = list(group)
+        known = {i: 1.0 for i in ids if i in self.locked}
+        if not known:
+            known = {max(ids, key=lambda i: areas[i]): 1.0}
+        trust = Trust()
+        steps = np.zeros((len(ids), len(ids)))
+        for k, i in enumerate(ids):
+            for n, j in enumerate(ids[:k]):
+                motion = composed(inverse(group[j]), group[i])
+                evidence = table.at(j, i, motion)
+                touching = evidence != 0
+                likely = 1 / (1 + math.exp(-min(30.0, trust.factor * evidence + trust.summand)))
+                steps[k, n] = steps[n, k] = likely if touching else 0.0
+        place = {i: k for k, i in enumerate(ids)}
+        while len(known) < len(ids):
+            best = max(
+                (
+                    (min(sure, steps[place[i], place[j]]), j)
+                    for i, sure in known.items()
+                    for j in ids
+                    if j not in known
+                ),
+            )
+            known[best[1]] = best[0]
+        if not self.locked and len(ids) > 1:
+            first = next(iter(known))
+            known[first] = max(value for i, value in known.items() if i != first)
+        elif not self.locked:
+            known[ids[0]] = 0.0
+        return {i: float(min(1.0, value)) for i, value in known.items()}
+
+    def _pose(self, piece: str, motion: Motion) -> Pose:
+        locked = self.locked.get(piece)
+        return locked or motions.pose_of(to_array(motion), self.rims[piece].centre_mm)

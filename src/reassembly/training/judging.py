@@ -1,0 +1,217 @@
+"""Fitting the judge of joins: explicit evidence and the verifier's word, weighed on proposals.
+
+Pools count alike, however many proposals they hold, so that a few real puzzles are not outvoted by
+many made ones. Probabilities are calibrated on puzzles that the judge did not learn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+
+from reassembly.config import VerifierConfig
+from reassembly.errors import InputError
+from reassembly.matching.verifier import JoinJudge, JoinNetwork, JoinVerifier
+from reassembly.training.joins import FALSE, SHARD, TRUE, JoinPool
+from reassembly.training.verifying import seen_by
+from reassembly.weights import load_network, save_weights
+
+__all__ = [
+    "JudgeSettings",
+    "best_of_pairs",
+    "calibrated",
+    "fit_judge",
+    "fit_network",
+    "join_pools",
+    "train_judge",
+]
+
+PARTS = 4
+"""Calibration: each part of the puzzles is judged by what the others taught."""
+
+
+@dataclass(frozen=True)
+class JudgeSettings:
+    """How the judge is fitted."""
+
+    steps: int = 800
+    rate: float = 5e-3
+    weight_decay: float = 0.05
+    true: int = 128
+    """True proposals a step, of each pool."""
+    false: int = 896
+    """False ones."""
+    hidden: int = 24
+    seed: int = 0
+
+
+def fit_judge(
+    pools: Sequence[JoinPool], seen: Sequence[Tensor | None], settings: JudgeSettings | None = None
+) -> JoinJudge:
+    """A judge for the proposals of these pools.
+
+    Args:
+        seen: for each pool the verifier's logits (K,) of its proposals; None for a judge that is
+            told nothing by it.
+    """
+    settings = settings or JudgeSettings()
+    generator = torch.Generator().manual_seed(settings.seed)
+    torch.manual_seed(settings.seed)
+    judge = JoinJudge(settings.hidden)
+    told = [
+        torch.zeros(len(pool)) if own is None else own.float()
+        for pool, own in zip(pools, seen, strict=True)
+    ]
+    figures = torch.cat(
+        [
+            torch.cat([pool.tensors["evidence"], own[:, None]], 1)
+            for pool, own in zip(pools, told, strict=True)
+        ]
+    )
+    judge.mean.copy_(figures.mean(0))
+    judge.spread.copy_(figures.std(0).clamp_min(1e-3))
+    labels = [pool.tensors["label"] for pool in pools]
+    groups = [[(label == kind).nonzero()[:, 0] for kind in (TRUE, FALSE)] for label in labels]
+    optimiser = torch.optim.AdamW(
+        judge.parameters(), lr=settings.rate, weight_decay=settings.weight_decay
+    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda s: 1 - s / settings.steps)
+    judge.train()
+    for _ in range(settings.steps):
+        loss = torch.zeros(())
+        for pool, own, kinds in zip(pools, told, groups, strict=True):
+            rows = torch.cat(
+                [
+                    kind[torch.randint(len(kind), (count,), generator=generator)]
+                    for kind, count in zip(kinds, (settings.true, settings.false), strict=True)
+                ]
+            )
+            wanted = (pool.tensors["label"][rows] == TRUE).float()
+            logits = judge(pool.tensors["evidence"][rows], own[rows])
+            loss = loss + F.binary_cross_entropy_with_logits(logits, wanted)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        schedule.step()
+    return judge.eval()
+
+
+def calibrated(logits: Tensor, true: Tensor) -> tuple[float, float]:
+    """The factor and the summand that make logits (K,) of joins probabilities, by maximum
+    likelihood on joins of which is known whether they are true (K,)."""
+    scale = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
+    logits, wanted = logits.double(), true.double()
+    optimiser = torch.optim.LBFGS([scale], max_iter=100, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimiser.zero_grad()
+        value = F.binary_cross_entropy_with_logits(scale[0] * logits + scale[1], wanted)
+        value.backward()  # type: ignore[no-untyped-call]
+        return value
+
+    optimiser.step(loss)  # type: ignore[no-untyped-call]
+    factor, summand = scale.detach().tolist()
+    return factor, summand
+
+
+def join_pools(folder: str | PathLike[str]) -> list[JoinPool]:
+    """The pool in a folder, or the pools in its subfolders."""
+    path = Path(folder)
+    if any(path.glob(SHARD)):
+        return [JoinPool.load(path)]
+    inside = sorted(sub for sub in path.iterdir() if any(sub.glob(SHARD))) if path.is_dir() else []
+    if not inside:
+        raise InputError("holds no joins", "Make some with `reassembly prepare --joins`", path)
+    return [JoinPool.load(sub) for sub in inside]
+
+
+def fit_network(
+    pools: Sequence[JoinPool],
+    verifier: JoinVerifier,
+    settings: JudgeSettings | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> JoinNetwork:
+    """Screen, verifier and judge together, calibrated.
+
+    Args:
+        pools: of all pairs of their puzzles, or probabilities come out too high.
+    """
+    settings = settings or JudgeSettings()
+    steps, done = len(pools) + PARTS + 2, 0
+
+    def told(what: str) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, steps, what)
+
+    seen = []
+    for pool in pools:
+        seen.append(seen_by(verifier, pool, torch.arange(len(pool)))[0])
+        told("looking at joins")
+    best: list[tuple[Tensor, Tensor]] = []
+    for part in range(PARTS):
+        rest = [_part(pool, own, part, False) for pool, own in zip(pools, seen, strict=True)]
+        judge = fit_judge([pool for pool, _ in rest], [own for _, own in rest], settings)
+        for pool, own in zip(pools, seen, strict=True):
+            held, logits = _part(pool, own, part, True)
+            with torch.no_grad():
+                best.append(best_of_pairs(held, judge(held.tensors["evidence"], logits)))
+        told("calibrating")
+    network = JoinNetwork(verifier.config)
+    network.verifier = verifier
+    network.screen = fit_judge(pools, [None] * len(pools), settings)
+    told("fitting the screen")
+    network.judge = fit_judge(pools, seen, settings)
+    told("fitting the judge")
+    logits, true = (torch.cat(parts) for parts in zip(*best, strict=True))
+    network.scale.copy_(torch.tensor(calibrated(logits, true)))
+    return network.eval()
+
+
+def _part(pool: JoinPool, seen: Tensor, part: int, inside: bool) -> tuple[JoinPool, Tensor]:
+    """The proposals of one part of the puzzles, or of all others, and what was seen of them."""
+    chosen = (pool.tensors["puzzle"] % PARTS == part) == inside
+    rows = chosen.nonzero()[:, 0]
+    tensors = {name: values[rows] for name, values in pool.tensors.items()}
+    return JoinPool(tensors, pool.pictures), seen[rows]
+
+
+def best_of_pairs(pool: JoinPool, logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every pair the likeliest placement that is no doubtful one: its logit, and whether it is
+    true."""
+    pair, label = pool.tensors["pair"], pool.tensors["label"]
+    sure = (label <= TRUE).nonzero()[:, 0]
+    _, place = torch.unique(pair[sure], return_inverse=True)
+    best = torch.full((int(place.max()) + 1 if len(place) else 0,), -torch.inf)
+    best = best.scatter_reduce(0, place, logits[sure], "amax")
+    true = torch.zeros(len(best), dtype=torch.bool)
+    winners = logits[sure] >= best[place]
+    true[place[winners & (label[sure] == TRUE)]] = True
+    return best, true
+
+
+def train_judge(
+    out: str | PathLike[str],
+    data: str | PathLike[str],
+    init: str,
+    settings: JudgeSettings | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Path:
+    """Fits what `solvers.joins` uses, and writes it as `weights.safetensors` into a folder.
+
+    Args:
+        data: a pool of joins, or a folder of several.
+        init: weights of the verifier.
+    """
+    verifier, _ = load_network("verifier", JoinVerifier, VerifierConfig, init)
+    network = fit_network(join_pools(data), verifier, settings, progress)
+    path = Path(out) / "weights.safetensors"
+    save_weights(path, network.state_dict(), "joins", asdict(network.config))
+    return path
