@@ -73,8 +73,9 @@ export const api = {
   pieces: (p: Id) => get<Piece[]>(`${project(p)}/pieces`),
   keypoints: (p: Id, piece: Id) =>
     get<{ keypoints_mm: [number, number][] }>(`${project(p)}/pieces/${piece}/keypoints`),
-  putMask: (p: Id, h: Id, piece: Id, mask: Blob, by: Signature) => {
-    const query = new URLSearchParams({ ...by });
+  /** `split`: every part of the mask that hangs together becomes a piece. */
+  putMask: (p: Id, h: Id, piece: Id, mask: Blob, split: boolean, by: Signature) => {
+    const query = new URLSearchParams({ ...by, split: String(split) });
     return call<{ job: Job }>("PUT", `${hypothesis(p, h)}/pieces/${piece}/mask?${query}`, mask);
   },
   split: (p: Id, h: Id, piece: Id, line_px: [number, number][] | null, by: Signature) =>

@@ -102,7 +102,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
   { keys: "C", does: "Show gaps in mm", part: "Look", hits: letter("c"), run: toggle("gaps") },
   { keys: "K", does: "Show keypoints", part: "Look", hits: letter("k"), run: toggle("keypoints") },
   { keys: "D", does: "Dark or light", part: "Look", hits: letter("d"), run: () => view.set((now) => ({ theme: now.theme === "dark" ? "light" : "dark" })) },
-  { keys: "I  J  S  B  Y", does: "Panel: piece, joins, solve, versions, history", part: "Work", hits: (e) => ["i", "j", "s", "b", "y"].some((k) => letter(k)(e)), run: (_, e) => tab(({ i: "piece", j: "joins", s: "solve", b: "versions", y: "history" } as const)[e.key.toLowerCase() as "i"])() },
+  { keys: "I  J  S  B  Y", does: "Panels: piece, joins, solve, versions, history", part: "Work", hits: (e) => ["i", "j", "s", "b", "y"].some((k) => letter(k)(e)), run: (_, e) => tab(({ i: "piece", j: "joins", s: "solve", b: "versions", y: "history" } as const)[e.key.toLowerCase() as "i"])() },
   { keys: "Ctrl Z", does: "Undo", part: "Work", hits: withCommand("z"), run: undo },
   { keys: "Ctrl Shift Z", does: "Redo (also Ctrl Y)", part: "Work", hits: (e) => withCommand("z", true)(e) || withCommand("y")(e), run: redo },
   { keys: "?", does: "This sheet", part: "Work", hits: key("?"), run: () => open({ kind: "help" }) },

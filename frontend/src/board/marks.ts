@@ -120,6 +120,7 @@ function plate(canvas: Canvas, words: string, x: number, y: number): void {
 
 function paintGaps(canvas: Canvas, gaps: Fit["gaps"]): void {
   const { context, camera, ink } = canvas;
+  const written: [number, number][] = [];
   for (const { at_mm, gap_mm } of gaps) {
     const [x1, y1] = toScreen(camera, ...at_mm[0]);
     const [x2, y2] = toScreen(camera, ...at_mm[1]);
@@ -131,7 +132,10 @@ function paintGaps(canvas: Canvas, gaps: Fit["gaps"]): void {
     context.moveTo(x1, y1);
     context.lineTo(x2, y2);
     context.stroke();
-    plate(canvas, `${trim(gap_mm, 1)} mm`, (x1 + x2) / 2, (y1 + y2) / 2);
+    const [x, y] = [(x1 + x2) / 2, (y1 + y2) / 2];
+    if (written.some(([wx, wy]) => Math.abs(wx - x) < 48 && Math.abs(wy - y) < 18)) continue;
+    written.push([x, y]);
+    plate(canvas, `${trim(gap_mm, 1)} mm`, x, y);
   }
 }
 

@@ -118,9 +118,11 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
     let well = true;
     if (mask.changed) {
       const png = await mask.png();
-      well = await repaired(() => api.putMask(project.id, hypothesis, id, png, by), "The cut-out is repaired.");
+      const split = parts === "separate";
+      const words = split ? "Split into its parts." : "The cut-out is repaired.";
+      well = await repaired(() => api.putMask(project.id, hypothesis, id, png, split, by), words);
     }
-    if (well && parts !== "keep") {
+    if (well && (parts === "cut" || (parts === "separate" && !mask.changed))) {
       const cut = parts === "cut" ? line.current : null;
       well = await repaired(() => api.split(project.id, hypothesis, id, cut, by), "Split into its parts.");
     }

@@ -77,7 +77,7 @@ function Partners({
         <h2>Joins of {piece.inventory || piece.name}</h2>
         <Button kind="quiet" onClick={look}>Look again</Button>
       </div>
-      {found.stale && <p className="caution">Pieces or judgements have changed since these were found. Look again for a list that knows of them.</p>}
+      {found.stale && <p className="caution">The pieces have changed since these were found. Look again for a list that knows of it.</p>}
       {found.joins.length === 0 && <p className="faint">No partner was found that is better than chance. That is an answer too: the neighbour may be missing.</p>}
       <ol className="joins">
         {found.joins.map((join) => <JoinCard key={join.id} join={join} piece={piece} board={board} />)}

@@ -115,7 +115,7 @@ function Several({ ids }: { ids: readonly Id[] }) {
   return (
     <div className="stack">
       <h2>{ids.length} pieces</h2>
-      <p className="faint names">{ids.map(actions.nameOf).join(", ")}</p>
+      <p className="faint">{sayNames(ids)}</p>
       {placed.length > 0 && (
         <fieldset className="place">
           <legend>Place</legend>
@@ -142,6 +142,11 @@ function Several({ ids }: { ids: readonly Id[] }) {
       </div>
     </div>
   );
+}
+
+function sayNames(ids: readonly Id[]): string {
+  const names = ids.slice(0, 6).map(actions.nameOf).join(", ");
+  return ids.length > 6 ? `${names} and ${ids.length - 6} more` : names;
 }
 
 /** What one piece and several have in common. */

@@ -73,7 +73,7 @@ function Wish() {
           </span>
         </label>
       </fieldset>
-      {judged > 0 && <p className="faint">{judged === 1 ? "Your judgement of a join counts" : `Your ${judged} judgements of joins count`}: accepted ones hold, rejected ones do not come back.</p>}
+      {judged > 0 && <p className={chosen === HONOURS ? "faint" : "caution"}>{sayJudged(judged, chosen)}</p>}
       <details>
         <summary>Solver</summary>
         <div className="stack">
@@ -98,6 +98,15 @@ function Wish() {
       {pieces < 2 && <p className="faint">Bring in two pieces or more first.</p>}
     </>
   );
+}
+
+/** The one method that listens to judgements of joins. */
+const HONOURS = "joins";
+
+function sayJudged(judged: number, solver: string): string {
+  const yours = judged === 1 ? "Your judgement of a join" : `Your ${judged} judgements of joins`;
+  if (solver === HONOURS) return `${yours} will be honoured: accepted ones hold, rejected ones do not come back.`;
+  return `${yours} will not be heard: the method “${solver}” looks at locked pieces only. Choose “${HONOURS}” under Solver.`;
 }
 
 function Outcome({ job }: { job: Job }) {

@@ -41,7 +41,7 @@ export function Tray({ board }: { board: RefObject<Board | null> }) {
       <label className="search">
         <Icon name="search" />
         <span className="hidden">Search pieces</span>
-        <input type="search" placeholder="Name, number, note" value={wanted} onChange={(event) => setWanted(event.target.value)} />
+        <input type="search" placeholder="Search" value={wanted} onChange={(event) => setWanted(event.target.value)} />
       </label>
       {shown.length > 0 ? (
         <Thumbs pieces={shown} selection={selection} board={board} />

@@ -40,8 +40,8 @@ function Version({ one, current, last }: { one: HypothesisSummary; current: Id |
   const open_ = one.id === current;
   return (
     <li className={open_ ? "version current" : "version"}>
-      {placements && <MiniAssembly placements={placements} label={`Picture of ${one.name}`} height={96} />}
-      <div>
+      {placements && <MiniAssembly placements={placements} label={`Picture of ${one.name}`} height={76} />}
+      <div className="version-words">
         <strong>{one.name}</strong>{open_ && <span className="tag">open</span>}
         <p className="faint">
           {one.placed} placed · step {revision} · {sayWhen(one.changed_at)}
