@@ -5,6 +5,7 @@ import type { Reference } from "../api/types";
 import type { Board } from "../board/Board";
 import { Button, IconButton } from "../parts/Button";
 import { NumberField } from "../parts/NumberField";
+import { Slider } from "../parts/Slider";
 import { bench } from "../state/bench";
 import { randomName } from "../state/identity";
 import { edit } from "../state/queue";
@@ -59,12 +60,7 @@ function ReferenceSettings({ board }: { board: RefObject<Board | null> }) {
             <NumberField label="Angle" value={reference.rotation_deg} unit="°" onTake={(rotation_deg) => change({ rotation_deg })} />
           </div>
           <NumberField label="Scale" value={reference.mm_per_px} unit="mm/px" digits={4} onTake={(mm_per_px) => mm_per_px > 0 && change({ mm_per_px })} />
-          <label className="slider">
-            <span>Opacity</span>
-            <input type="range" min={0.05} max={1} step={0.05} defaultValue={reference.opacity} key={reference.opacity}
-              onPointerUp={(event) => change({ opacity: Number(event.currentTarget.value) })}
-              onKeyUp={(event) => change({ opacity: Number(event.currentTarget.value) })} />
-          </label>
+          <Slider label="Opacity" value={reference.opacity} least={0.05} onTake={(opacity) => change({ opacity })} />
         </>
       )}
       <div className="row wrap">

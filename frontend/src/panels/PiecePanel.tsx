@@ -7,6 +7,7 @@ import { trim } from "../geometry/scale";
 import { Button } from "../parts/Button";
 import { Icon } from "../parts/Icon";
 import { NumberField } from "../parts/NumberField";
+import { Slider } from "../parts/Slider";
 import { TextField } from "../parts/TextField";
 import { Thumb } from "../parts/Thumb";
 import * as actions from "../state/actions";
@@ -166,12 +167,7 @@ function Common({ ids }: { ids: readonly Id[] }) {
         <Button onClick={actions.sendToBack} hint="Page down">To back</Button>
         <Button onClick={actions.backToTray} hint="T" disabled={locked}>To tray</Button>
       </div>
-      <label className="slider">
-        <span>Opacity</span>
-        <input type="range" min={0.1} max={1} step={0.05} defaultValue={first.opacity} key={`${ids.join()}${first.opacity}`}
-          onPointerUp={(event) => actions.fade(Number(event.currentTarget.value))}
-          onKeyUp={(event) => actions.fade(Number(event.currentTarget.value))} />
-      </label>
+      <Slider label="Opacity" value={first.opacity} least={0.1} onTake={actions.fade} />
       <label className="text-field">
         <span>Island</span>
         <select value={first.island ?? 1} onChange={(event) => actions.toIsland(Number(event.target.value))}>
