@@ -103,7 +103,7 @@ def _some_operation(ids: list[str]) -> st.SearchStrategy[Any]:
             Judge,
             first=st.just(ids[0]),
             second=st.sampled_from(ids[1:]),
-            pose=st.builds(Planar, x_mm=st.sampled_from([0.0, 1.0, 30.0])),
+            pose=st.builds(Planar, x_mm=st.sampled_from([0.0, 1.0, 60.0])),
             verdict=st.sampled_from(["accepted", "rejected", None]),
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ import numpy as np
 
 from reassembly.app.puzzles import pose_of, puzzle_of
 from reassembly.app.worker import Task
+from reassembly.errors import InputWarning
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Puzzle
 from reassembly.solvers import solve
 from reassembly.solvers.base import Progress
 
-__all__ = ["search_joins", "solve_pieces"]
+__all__ = ["JUDGED_SOLVER", "search_joins", "solve_pieces"]
 
+JUDGED_SOLVER = "joins"
+"""The one that takes verdicts on joins."""
 ISLAND_GAP_MM = 25.0
 
 
@@ -41,28 +45,31 @@ def solve_pieces(task: Task) -> dict[str, Any]:
         shown = None if preview is None else lambda: _spread_out(preview, puzzle, fixed, beside)
         task.report(0.02 + 0.96 * step.fraction, step.stage, shown)
 
-    settings: dict[str, Any] = {}
-    if payload["solver"] == "joins":
-        settings = {
-            "accepted": _joins(payload["accepted"]),
-            "rejected": _joins(payload["rejected"]),
-        }
+    told: dict[str, Any] = {}
+    verdicts = len(payload["accepted"]) + len(payload["rejected"])
+    if payload["solver"] == JUDGED_SOLVER:
+        told = {k: _joins(payload[k]) for k in ("accepted", "rejected")}
+    elif verdicts:
+        warnings.warn(
+            f"The solver {payload['solver']} cannot be told of verdicts on joins, so your "
+            f"{verdicts} did not count; the solver {JUDGED_SOLVER} honours them",
+            InputWarning,
+        )
     answer = solve(
         puzzle,
         payload["solver"],
         seed=payload["seed"],
         locked=fixed,
         progress=show,
-        **settings,
+        **told,
     )
-    ranked = [answer, *getattr(answer, "alternatives", ())]
     return {
         "proposals": [
             {
                 "confidence": _overall(assembly),
                 "poses": _spread_out(assembly, puzzle, fixed, beside),
             }
-            for assembly in ranked
+            for assembly in (answer, *answer.alternatives)
         ]
     }
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -44,8 +44,8 @@ from reassembly.pose import wrap_deg
 
 __all__ = ["Conflict", "Message", "Missing", "Store", "new_id", "now"]
 
-SAME_JOIN_MM, SAME_JOIN_DEG = 2.0, 4.0
-"""Two verdicts on one pair this close are about the same join."""
+SAME_JOIN_MM, SAME_JOIN_DEG = 12.0, 12.0
+"""Two verdicts on one pair this close are about the same join, as `matching.joins` has it too."""
 LONGEST_REPLAY = 500
 """Messages that a window may have missed before it is told to read everything anew."""
 FIRST_HYPOTHESIS = "First hypothesis"
@@ -569,9 +569,10 @@ class Store:
                 select(db.JudgementRow).where(db.JudgementRow.project_id == project_id)
             ).all()
             gone = _discarded(session, project_id)
+            centroids = _centroids(session, project_id)
             return schema.JoinList(
                 joins=[
-                    _join_model(row, verdicts)
+                    _join_model(row, verdicts, centroids)
                     for row in session.scalars(query)
                     if row.first not in gone and row.second not in gone
                 ],
@@ -735,8 +736,8 @@ def _apply_to_project(
 def _judge(session: Session, project_id: str, operation: Judge, author: str) -> Judge:
     if operation.first == operation.second:
         raise InputError("a piece cannot join itself", "Name two pieces")
-    known = set(session.scalars(_ids(project_id)))
-    if not {operation.first, operation.second} <= known:
+    centroids = _centroids(session, project_id)
+    if not {operation.first, operation.second} <= centroids.keys():
         raise InputError("there is no such piece in this project", "Reload the page")
     same = next(
         (
@@ -744,7 +745,7 @@ def _judge(session: Session, project_id: str, operation: Judge, author: str) -> 
             for row in session.scalars(
                 select(db.JudgementRow).where(db.JudgementRow.project_id == project_id)
             )
-            if _same_join(row, operation.first, operation.second, operation.pose)
+            if _same_join(row, operation.first, operation.second, operation.pose, centroids)
         ),
         None,
     )
@@ -775,27 +776,48 @@ def _judge(session: Session, project_id: str, operation: Judge, author: str) -> 
     return undo
 
 
-def _same_join(row: db.JudgementRow, first: str, second: str, pose: Planar) -> bool:
+Centroids = Mapping[str, tuple[float, float]]
+"""By piece, mm in its own frame."""
+
+
+def _same_join(
+    row: db.JudgementRow, first: str, second: str, pose: Planar, centroids: Centroids
+) -> bool:
+    """Whether a verdict is about this join: seen from the same piece, the other one's centroid
+    lies in nearly the same place, turned nearly alike."""
     mine = Planar(x_mm=row.x_mm, y_mm=row.y_mm, rotation_deg=row.rotation_deg).pose()
     other = pose.pose()
     if (row.first, row.second) == (second, first):
         other = other.inverse()
     elif (row.first, row.second) != (first, second):
         return False
-    apart = float(np.hypot(mine.x_mm - other.x_mm, mine.y_mm - other.y_mm))
+    ends = [each.apply([centroids[row.second]])[0] for each in (mine, other)]
     turn = abs(wrap_deg(mine.rotation_deg - other.rotation_deg))
-    return apart <= SAME_JOIN_MM and turn <= SAME_JOIN_DEG
+    return float(np.hypot(*(ends[0] - ends[1]))) < SAME_JOIN_MM and turn < SAME_JOIN_DEG
+
+
+def _centroids(session: Session, project_id: str) -> dict[str, tuple[float, float]]:
+    rows = session.scalars(_in_order(db.PieceRow, project_id)).all()
+    facts = _facts(session, {row.picture for row in rows})
+    return {row.id: _centroid_mm(row, facts[row.picture]) for row in rows}
+
+
+def _centroid_mm(row: db.PieceRow, picture: _Facts) -> tuple[float, float]:
+    x, y = row.frame_width_px / 2 - row.left_px, row.frame_height_px / 2 - row.top_px
+    scale = row.mm_per_px
+    return (picture.centroid_px[0] - x) * scale, (picture.centroid_px[1] - y) * scale
 
 
 def _planar(row: db.JudgementRow | db.JoinRow) -> Planar:
     return Planar(x_mm=row.x_mm, y_mm=row.y_mm, rotation_deg=row.rotation_deg)
 
 
-def _join_model(row: db.JoinRow, verdicts: Sequence[db.JudgementRow]) -> schema.JoinModel:
+def _join_model(
+    row: db.JoinRow, verdicts: Sequence[db.JudgementRow], centroids: Centroids
+) -> schema.JoinModel:
     pose = _planar(row)
-    verdict = next(
-        (v.verdict for v in verdicts if _same_join(v, row.first, row.second, pose)), None
-    )
+    about = (row.first, row.second, pose, centroids)
+    verdict = next((v.verdict for v in verdicts if _same_join(v, *about)), None)
     return schema.JoinModel.model_validate(
         {
             "id": row.id,
@@ -1037,7 +1059,7 @@ def _piece_model(row: db.PieceRow, picture: _Facts) -> schema.Piece:
         origin_px=(x, y),
         levels=picture.levels,
         area_mm2=picture.area_px * scale**2,
-        centroid_mm=((picture.centroid_px[0] - x) * scale, (picture.centroid_px[1] - y) * scale),
+        centroid_mm=_centroid_mm(row, picture),
         colour=picture.colour,
         outline_mm=_rings_mm(picture.sha256, x, y, scale),
         warnings=list(row.warnings),
