@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from reassembly.puzzle import Puzzle
-from tests.browser.workbench import Hands, Server
+from tests.browser.workbench import Hands, Server, bring_in, cut_outs, solve, wait_solved
 from tests.puzzles import drawn_puzzle
 
 if TYPE_CHECKING:
@@ -40,28 +40,6 @@ def hands(chromium: Browser, server: Server) -> Iterator[Hands]:
     yield hands
     hands.page.close()
     assert hands.errors == []
-
-
-def cut_outs(folder: Path, puzzle: Puzzle) -> Path:
-    """The puzzle's pieces as RGBA files."""
-    folder.mkdir(parents=True)
-    for fragment in puzzle.fragments:
-        alpha = np.where(fragment.mask, 255, 0).astype(np.uint8)
-        Image.fromarray(np.dstack([fragment.image, alpha])).save(folder / f"{fragment.id}.png")
-    return folder
-
-
-def bring_in(hands: Hands, folder: Path, mm_per_px: float) -> None:
-    """Drops a folder on the page and gives its scale as a number."""
-    page = hands.page
-    hands.drop_files(folder)
-    page.get_by_label("I know it").click()
-    page.get_by_label("One pixel is").click()
-    page.keyboard.type(str(mm_per_px))
-    page.keyboard.press("Tab")
-    page.get_by_role("dialog").get_by_role("button", name="Bring in", exact=True).click()
-    page.get_by_role("dialog").wait_for(state="detached")
-    page.locator(".thumb-button").first.wait_for()
 
 
 @pytest.fixture
@@ -139,16 +117,6 @@ def test_a_tray_photograph_is_scaled_by_two_clicks(hands: Hands, tmp_path: Path)
     for piece in pieces:
         assert piece["mm_per_px"] == pytest.approx(150 / 600, rel=0.01)
         assert piece["scale_origin"] == "ruler"
-
-
-def solve(hands: Hands) -> None:
-    hands.tab("Solve")
-    hands.page.get_by_role("button", name="Solve", exact=True).click()
-
-
-def wait_solved(hands: Hands, limit_s: float = 120) -> None:
-    hands.page.locator(".proposal").first.wait_for(timeout=limit_s * 1000)
-    hands.wait_saved()
 
 
 def test_solving_shows_its_attempts_and_can_be_cancelled(hands: Hands, drawn: Puzzle) -> None:
@@ -305,53 +273,6 @@ def test_exports_and_the_project_comes_back_unchanged(
     assert set(after) == set(before)
     for name, row in before.items():
         assert after[name] == row
-
-
-def test_joins_are_judged_and_the_next_solve_honours_them(hands: Hands, drawn: Puzzle) -> None:
-    pytest.importorskip("reassembly.matching.joins")
-    page = hands.page
-    hands.tab("Joins")
-    page.get_by_role("button", name="Look for joins").click()
-    page.get_by_text("Joins are found").wait_for(timeout=180_000)
-    joins = hands.server.get(f"/api/projects/{hands.project}/joins?piece={hands.pieces()[0]['id']}")
-    del joins
-    page.locator(".thumb-button").first.click()
-    cards = page.locator(".join")
-    cards.first.wait_for()
-    assert cards.count() >= 2
-    picture = cards.first.locator("img").first
-    hands.until("() => document.querySelector('.join img').naturalWidth > 0")
-    picture.click()
-    page.wait_for_timeout(700)
-    cards.first.get_by_role("button", name="Why?").click()
-    cards.first.locator(".profile").wait_for()
-    cards.first.get_by_role("button", name="Accept").click()
-    cards.nth(1).get_by_role("button", name="Reject").click()
-    hands.wait_saved()
-    judgements = hands.server.get(f"/api/projects/{hands.project}")["judgements"]
-    verdicts = {j["verdict"]: j for j in judgements}
-    assert set(verdicts) == {"accepted", "rejected"}
-    solve(hands)
-    page.locator(".progress-card").wait_for()
-    wait_solved(hands, 180)
-    placements = hands.state()["placements"]
-    assert holds(placements, verdicts["accepted"])
-    assert not holds(placements, verdicts["rejected"])
-
-
-def holds(placements: dict, judgement: dict) -> bool:
-    """Whether two pieces lie as a judged join says."""
-    from reassembly.pose import Pose, wrap_deg
-
-    rows = [placements.get(judgement[k]) for k in ("first", "second")]
-    if not all(row and row["placed"] for row in rows):
-        return False
-    if rows[0]["island"] != rows[1]["island"]:
-        return False
-    first, second = (Pose.from_degrees(r["x_mm"], r["y_mm"], r["rotation_deg"]) for r in rows)
-    lies, told = first.inverse() @ second, judgement["pose"]
-    apart = np.hypot(lies.x_mm - told["x_mm"], lies.y_mm - told["y_mm"])
-    return bool(apart < 3 and abs(wrap_deg(lies.rotation_deg - told["rotation_deg"])) < 5)
 
 
 def test_the_first_page_is_ready_soon(hands: Hands, server: Server) -> None:

@@ -13,8 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from PIL import Image
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+    from reassembly.puzzle import Puzzle
 
 WIDE = (1440, 900)
 
@@ -214,3 +219,35 @@ class Hands:
                 {"type": kind, "x": size["width"] / 2, "y": size["height"] / 2, "data": data},
             )
         session.detach()
+
+
+def cut_outs(folder: Path, puzzle: Puzzle) -> Path:
+    """The puzzle's pieces as RGBA files."""
+    folder.mkdir(parents=True)
+    for fragment in puzzle.fragments:
+        alpha = np.where(fragment.mask, 255, 0).astype(np.uint8)
+        Image.fromarray(np.dstack([fragment.image, alpha])).save(folder / f"{fragment.id}.png")
+    return folder
+
+
+def bring_in(hands: Hands, folder: Path, mm_per_px: float) -> None:
+    """Drops a folder on the page and gives its scale as a number."""
+    page = hands.page
+    hands.drop_files(folder)
+    page.get_by_label("I know it").click()
+    page.get_by_label("One pixel is").click()
+    page.keyboard.type(str(mm_per_px))
+    page.keyboard.press("Tab")
+    page.get_by_role("dialog").get_by_role("button", name="Bring in", exact=True).click()
+    page.get_by_role("dialog").wait_for(state="detached")
+    page.locator(".thumb-button").first.wait_for()
+
+
+def solve(hands: Hands) -> None:
+    hands.tab("Solve")
+    hands.page.get_by_role("button", name="Solve", exact=True).click()
+
+
+def wait_solved(hands: Hands, limit_s: float = 120) -> None:
+    hands.page.locator(".proposal").first.wait_for(timeout=limit_s * 1000)
+    hands.wait_saved()
