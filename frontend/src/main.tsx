@@ -1,5 +1,6 @@
 import { createRoot } from "react-dom/client";
 import { App } from "./App";
+import { Crash } from "./parts/Crash";
 import { start } from "./state/sync";
 import "./styles/tokens.css";
 import "./styles/parts.css";
@@ -8,5 +9,5 @@ import "./styles/panels.css";
 import "./styles/dialogs.css";
 
 const root = document.getElementById("page");
-if (root) createRoot(root).render(<App />);
+if (root) createRoot(root).render(<Crash><App /></Crash>);
 void start();

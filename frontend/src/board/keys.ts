@@ -84,7 +84,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
   { keys: "← ↑ → ↓", does: "Move the chosen pieces by 1 mm (Shift 0.1, Ctrl 10); with none chosen, the view", part: "Move", hits: key(...Object.keys(ARROWS)), run: nudge, onBoard: true },
   { keys: "Q  E", does: "Turn counter-clockwise, clockwise by 1° (Shift 0.1°, or to the next snap)", part: "Move", hits: (e) => letter("q")(e) || letter("e")(e), run: turn },
   { keys: "X", does: "Snap angles to 15°, 45°, not at all", part: "Move", hits: letter("x"), run: nextSnap },
-  { keys: "N  P", does: "Choose the next piece, the one before", part: "Choose", hits: (e) => letter("n")(e) || letter("p")(e), run: (_, e) => actions.selectNext(e.key.toLowerCase() === "n" ? 1 : -1) },
+  { keys: "N  P", does: "Choose the next piece, the one before (Shift: one more)", part: "Choose", hits: (e) => letter("n")(e) || letter("p")(e), run: (_, e) => actions.selectNext(e.key.toLowerCase() === "n" ? 1 : -1, e.shiftKey) },
   { keys: "Ctrl A", does: "Choose every piece on the board", part: "Choose", hits: withCommand("a"), run: actions.selectAll },
   { keys: "Esc", does: "Choose nothing; stop what is going on", part: "Choose", hits: key("Escape"), run: (board) => { select([]); board.measured = null; board.live.clear(); board.redraw(); } },
   { keys: "V", does: "Tool: choose and move", part: "Choose", hits: letter("v"), run: tool("select") },

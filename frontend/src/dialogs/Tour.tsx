@@ -1,5 +1,5 @@
 /** A short walk through the workbench for the first minute. */
-import { useLayoutEffect, useState } from "react";
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Button } from "../parts/Button";
 import { view } from "../state/view";
 
@@ -13,6 +13,8 @@ const STEPS = [
 export function Tour({ onClose }: { onClose: () => void }) {
   const [step, setStep] = useState(0);
   const [box, setBox] = useState<DOMRect | null>(null);
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
   const now = STEPS[step] ?? STEPS[0];
   useLayoutEffect(() => {
     view.set({ tray: true, side: true, ...(step === 2 ? { tab: "solve" as const } : {}) });
@@ -27,7 +29,15 @@ export function Tour({ onClose }: { onClose: () => void }) {
   };
   const last = step === STEPS.length - 1;
   return (
-    <div className="tour" role="dialog" aria-modal="true" aria-label="Tour" onKeyDown={(event) => event.key === "Escape" && finish()}>
+    <dialog
+      ref={dialog}
+      className="tour"
+      aria-label="Tour"
+      onCancel={(event) => {
+        event.preventDefault();
+        finish();
+      }}
+    >
       {box && <div className="tour-light" style={{ left: box.left, top: box.top, width: box.width, height: box.height }} />}
       <div className="tour-card" style={place(box)}>
         <h2>{now.title}</h2>
@@ -36,12 +46,12 @@ export function Tour({ onClose }: { onClose: () => void }) {
           <span className="faint">{step + 1} of {STEPS.length}</span>
           <span className="spacer" />
           {!last && <Button kind="quiet" onClick={finish}>Skip</Button>}
-          <button key={step} type="button" className="button main" autoFocus onClick={() => (last ? finish() : setStep(step + 1))}>
+          <button key={step} type="button" className="button main" ref={(button) => button?.focus()} onClick={() => (last ? finish() : setStep(step + 1))}>
             {last ? "Begin" : "Next"}
           </button>
         </div>
       </div>
-    </div>
+    </dialog>
   );
 }
 

@@ -83,7 +83,8 @@ function PutTogether({ join, piece, board }: { join: Join; piece: Piece; board: 
   const partner = isFirst ? join.second : join.first;
   const locked = placementOf(state, partner).locked;
   const put = () => {
-    placeAt(new Map([[partner, compose(own, isFirst ? join.pose : inverse(join.pose))]]));
+    const pose = compose(own, isFirst ? join.pose : inverse(join.pose));
+    placeAt(new Map([[partner, pose]]), own.island ?? 1);
     board.current?.container.focus();
   };
   return (

@@ -6,36 +6,52 @@ import { randomName } from "./identity";
 import { placementOf } from "./operations";
 import { edit } from "./queue";
 
-/** Chosen pieces with their groups that are placed and free to move. */
+/** Chosen pieces with their groups that are free to move; a group holds on to its locked piece. */
 export function movable(): Id[] {
   const now = bench.get();
-  const ids = [...withGroups(now, now.selection)];
-  return ids.filter((id) => {
-    const placement = placementOf(now.state, id);
-    return placement.placed && !placement.locked;
-  });
+  const rows = [...withGroups(now, now.selection)].map((id) => ({ id, ...placementOf(now.state, id) }));
+  const held = new Set(rows.filter((row) => row.locked && row.group).map((row) => row.group));
+  return rows.filter((row) => row.placed && !row.locked && !held.has(row.group)).map((row) => row.id);
 }
 
 /** Says why nothing moves, where the whole choice is locked. */
 export function sayIfLocked(): void {
   const now = bench.get();
-  const locked = [...now.selection].filter((id) => placementOf(now.state, id).locked);
+  const all = [...withGroups(now, now.selection)];
+  const locked = all.filter((id) => placementOf(now.state, id).locked);
   if (locked.length) say("A locked piece does not move.", "Press L to unlock it.");
 }
 
-export function placeAt(poses: ReadonlyMap<Id, Pose>): void {
+/** @param island where they lie from now on; left out, they stay in their own. */
+export function placeAt(poses: ReadonlyMap<Id, Pose>, island?: number): void {
   const operations: Op[] = [];
   for (const [piece, pose] of poses) {
     const { x_mm, y_mm, rotation_deg } = pose;
-    operations.push({ op: "place", piece, x_mm, y_mm, rotation_deg });
+    operations.push({ op: "place", piece, x_mm, y_mm, rotation_deg, ...(island ? { island } : {}) });
   }
   edit(operations);
+}
+
+/** The island of the placed piece nearest to a point of the board. */
+function islandNear([x, y]: Point): number {
+  const now = bench.get();
+  let nearest = { island: 1, distance: Infinity };
+  for (const id of placedIds(now)) {
+    const placement = placementOf(now.state, id);
+    const piece = pieceOf(now, id);
+    if (!piece) continue;
+    const [cx, cy] = apply(placement, ...piece.centroid_mm);
+    const distance = Math.hypot(cx - x, cy - y);
+    if (distance < nearest.distance) nearest = { island: placement.island ?? 1, distance };
+  }
+  return nearest.island;
 }
 
 /** Takes pieces out of the tray, their centres at a point of the board, on top of the others. */
 export function takeOut(ids: readonly Id[], [x, y]: Point): void {
   const now = bench.get();
   const top = highest() + 1;
+  const island = islandNear([x, y]);
   const operations: Op[] = [];
   let right = 0;
   ids.forEach((id, k) => {
@@ -46,7 +62,7 @@ export function takeOut(ids: readonly Id[], [x, y]: Point): void {
     const width = Math.sqrt(piece.area_mm2) * 1.4;
     operations.push({
       op: "place", piece: id, x_mm: x - cx + right, y_mm: y - cy,
-      rotation_deg: before.rotation_deg,
+      rotation_deg: before.rotation_deg, island,
     });
     operations.push({ op: "order", piece: id, z: top + k });
     right += width;
@@ -177,14 +193,14 @@ export function selectAll(): void {
   select(placedIds(bench.get()));
 }
 
-/** Chooses the next piece on the board, or the one before. */
-export function selectNext(step: 1 | -1): void {
+/** Chooses the piece on the board after the last chosen, or before; `adding` keeps the others. */
+export function selectNext(step: 1 | -1, adding: boolean): void {
   const now = bench.get();
   const ids = placedIds(now);
-  if (!ids.length) return;
-  const at = ids.findIndex((id) => now.selection.has(id));
-  const next = ids[(at + step + ids.length) % ids.length] ?? ids[0];
-  if (next) select([next]);
+  const last = [...now.selection].at(-1);
+  const at = last ? ids.indexOf(last) : step > 0 ? -1 : 0;
+  const next = ids[(at + step + ids.length) % ids.length];
+  if (next) select(adding ? [...now.selection, next] : [next]);
 }
 
 export function nameOf(id: Id): string {
