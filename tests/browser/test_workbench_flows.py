@@ -138,7 +138,7 @@ def test_solving_shows_its_attempts_and_can_be_cancelled(hands: Hands, drawn: Pu
     hands.wait_saved()
     assert hands.placed() == {}
     page.get_by_role("button", name="Use", exact=True).first.click()
-    page.get_by_text("is on the board").wait_for()
+    page.get_by_text(re.compile(r"Proposal \d is on the board")).wait_for()
     hands.wait_saved()
     assert len(hands.placed()) >= 2
 

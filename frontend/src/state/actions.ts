@@ -1,7 +1,7 @@
 /** What a person can do to the chosen pieces; each is one step of the history. */
 import type { Colour, Id, Op, Piece } from "../api/types";
 import { apply, turnAbout, type Point, type Pose } from "../geometry/pose";
-import { bench, livePieces, pieceOf, placedIds, say, select, withGroups } from "./bench";
+import { bench, pieceOf, placedIds, say, select, withGroups } from "./bench";
 import { randomName } from "./identity";
 import { placementOf } from "./operations";
 import { edit } from "./queue";
@@ -206,10 +206,4 @@ export function selectNext(step: 1 | -1, adding: boolean): void {
 export function nameOf(id: Id): string {
   const piece = pieceOf(bench.get(), id);
   return piece ? piece.inventory || piece.name : "?";
-}
-
-/** How many pieces lie on the board and how many there are. */
-export function counts(): { placed: number; all: number } {
-  const now = bench.get();
-  return { placed: placedIds(now).length, all: livePieces(now).length };
 }

@@ -31,7 +31,13 @@ export function begin(state: State, refetch: () => Promise<void>): void {
 /** Forgets what belongs to the hypothesis left behind; its unsent changes stay in the browser. */
 export function leave(): void {
   steps = [];
+  inFlight = null;
   confirmed = null;
+}
+
+/** Waits until every change has been sent, but not for a server that is away. */
+export async function sent(): Promise<void> {
+  while (steps.length && bench.get().connected) await new Promise((done) => setTimeout(done, 15));
 }
 
 /** Takes up changes that an earlier window could not send. */

@@ -2,7 +2,7 @@
 import { api, Refusal } from "../api/client";
 import type { EditEvent, Id, Job, Preview } from "../api/types";
 import { bench, NOTHING, say, select } from "./bench";
-import { begin, hear, leave, resume } from "./queue";
+import { begin, hear, leave, resume, sent } from "./queue";
 
 let stream: EventSource | null = null;
 const waiters = new Map<Id, ((job: Job) => void)[]>();
@@ -80,6 +80,7 @@ async function fetchProject(id: Id) {
 async function openHypothesis(id: Id): Promise<void> {
   const { project } = bench.get();
   if (!project) return;
+  await sent();
   await tell(async () => {
     const found = await api.hypothesis(project.id, id);
     leave();
