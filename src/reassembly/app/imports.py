@@ -26,7 +26,7 @@ from reassembly.app.worker import Task
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.images import MAX_PIXELS, Picture, is_image_name, read_image
 from reassembly.io.readers import PuzzleSource, find_puzzles
-from reassembly.io.segment import find_pieces, segment_many
+from reassembly.io.segment import Piece, find_pieces, segment_many
 from reassembly.puzzle import Fragment, Puzzle
 
 __all__ = ["import_reference", "import_upload", "inspect_upload", "piece_id", "safe_relative_path"]
@@ -46,6 +46,8 @@ SEVERAL_SHARE = 0.1
 PERSPECTIVE = 0.02
 """Rulers that disagree by more tell of a photograph taken at an angle."""
 MIN_PIECE_PX = 100.0
+RULER_SHARE, RULER_ASPECT = 0.7, 3.5
+"""Of a clicked line that lies on the ruler; and how much longer than wide that is."""
 RESERVED = {"con", "prn", "aux", "nul"} | {f"{p}{n}" for p in ("com", "lpt") for n in range(1, 10)}
 
 
@@ -289,7 +291,13 @@ def import_upload(task: Task) -> dict[str, Any]:
         done += 1
     for entry in trays:
         task.report(done / steps, f"cutting pieces out of {entry['name']}")
-        _cut_tray(root / entry["path"], entry["name"], harvest, mm_per_px, origin, payload)
+        drawn = [
+            ruler
+            for ruler in payload["rulers"]
+            if ruler["file"] == entry["index"] or (ruler["file"] is None and len(trays) == 1)
+        ]
+        least = payload["min_area_mm2"]
+        _cut_tray(root / entry["path"], entry["name"], harvest, mm_per_px, origin, least, drawn)
         done += 1
     single = [entry for entry in pictures if entry not in trays]
     for chunk in _chunks(single):
@@ -440,9 +448,10 @@ def _cut_tray(
     harvest: _Harvest,
     mm_per_px: float | None,
     origin: str,
-    payload: dict[str, Any],
+    min_area_mm2: float,
+    rulers: Sequence[dict[str, float]],
 ) -> None:
-    """Every piece of a photograph of many."""
+    """Every piece of a photograph of many, but not the ruler that lies among them."""
     picture = read_image(path)
     if mm_per_px is None:
         if picture.dpi is None:
@@ -452,8 +461,14 @@ def _cut_tray(
                 shown_name,
             )
         mm_per_px, origin = 25.4 / picture.dpi, "dpi"
-    smallest = max(payload["min_area_mm2"] / mm_per_px**2, MIN_PIECE_PX)
+    smallest = max(min_area_mm2 / mm_per_px**2, MIN_PIECE_PX)
     found = segment_many(picture.rgb, smallest, shown_name)
+    scales = [piece for piece in found if any(_is_ruler(piece, ruler) for ruler in rulers)]
+    found = [piece for piece in found if not any(piece is scale for scale in scales)]
+    if scales:
+        warnings.warn(f"{shown_name}: the ruler that you clicked on was left out", InputWarning)
+    if not found:
+        raise InputError("there is nothing but the ruler", "Photograph the pieces too", shown_name)
     stem = Path(shown_name).stem
     tilt = _tilt_warning(picture.rgb)
     if tilt is not None:
@@ -472,6 +487,21 @@ def _cut_tray(
         origin_words = f"from the photograph {shown_name}"
         pieces.append(_Found(alone, name, origin, None, piece.doubts(), origin_words))
     harvest.keep(pieces)
+
+
+def _is_ruler(piece: Piece, ruler: dict[str, float]) -> bool:
+    """Whether a clicked line runs along this thing, and it is long and narrow."""
+    steps = np.linspace(0, 1, 101)
+    x = ruler["x1_px"] + steps * (ruler["x2_px"] - ruler["x1_px"]) - piece.left
+    y = ruler["y1_px"] + steps * (ruler["y2_px"] - ruler["y1_px"]) - piece.top
+    height, width = piece.mask.shape
+    within = (x >= 0) & (y >= 0) & (x < width) & (y < height)
+    columns, rows = x[within].astype(int), y[within].astype(int)
+    if piece.mask[rows, columns].sum() < RULER_SHARE * len(steps):
+        return False
+    points = np.column_stack(np.nonzero(piece.mask)[::-1]).astype(np.float32)
+    _, sides, _ = cv2.minAreaRect(points)
+    return max(sides) >= RULER_ASPECT * max(min(sides), 1.0)
 
 
 LOOK_PX = 1000
