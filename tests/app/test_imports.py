@@ -161,6 +161,30 @@ def test_a_tray_is_cut_apart_at_the_scale_of_two_clicks(server: Live) -> None:
     assert [p["name"] for p in pieces] == ["tray-001", "tray-002", "tray-003"]
 
 
+def test_the_ruler_in_a_tray_is_no_piece(server: Live) -> None:
+    picture, masks = _photograph(2, seed=2)
+    below = np.full((90, picture.shape[1], 3), GROUND, np.uint8)
+    cv2.rectangle(below, (60, 20), (360, 60), (230, 225, 200), -1)
+    tray = _encoded(np.vstack([picture, below]), "PNG")
+    height = picture.shape[0]
+    ruler = {"x1_px": 70, "y1_px": height + 40, "x2_px": 350, "y2_px": height + 42}
+    project, _ = server.project()
+    job = server.bring_in(
+        project, {"t.png": tray}, mode="tray", rulers=[{**ruler, "length_mm": 140.0}]
+    )
+    pieces = _pieces(server, project)
+    assert len(pieces) == 2 and "left out" in job["result"]["warnings"][0]
+    for piece, mask in zip(pieces, masks, strict=True):
+        assert piece["area_mm2"] == pytest.approx(mask.sum() * 0.25, rel=0.03)
+    # A length measured on a piece itself takes nothing away.
+    rows, columns = np.nonzero(masks[0])
+    across = {"x1_px": float(columns.min() + 4), "x2_px": float(columns.max() - 4)}
+    across |= {"y1_px": float(rows.mean()), "y2_px": float(rows.mean()), "length_mm": 80.0}
+    other, _ = server.project()
+    server.bring_in(other, {"t.png": tray}, mode="tray", rulers=[across])
+    assert len(_pieces(server, other)) == 3
+
+
 def test_a_tray_without_a_scale_asks_for_one(server: Live) -> None:
     picture, _ = _photograph(3, seed=2)
     project, _ = server.project()

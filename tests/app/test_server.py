@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -236,11 +237,26 @@ def test_a_taken_port_and_a_file_as_workspace_are_explained(server: Live, tmp_pa
     for arguments, words in (
         (["--workspace", str(tmp_path / "w"), "--port", str(server.port)], "--port"),
         (["--workspace", str(file), "--port", "0"], "--workspace"),
+        (["--workspace", str(server.workspace), "--port", "0"], "another server"),
         (["--host", "no.such.host.invalid"], "listen"),
     ):
         result = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60)
         assert result.returncode == 2, result.stderr
         assert words in result.stderr and "Traceback" not in result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal for one process")
+def test_an_interrupted_server_says_so_and_is_no_error(tmp_path: Path) -> None:
+    server = Live(tmp_path / "w")
+    project, _ = server.project()
+    server.bring_in(project, cut_outs(2), mm_per_px=0.5)
+    window = Listener(server, project)
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(timeout=15) == 0
+    log = server.log.read_text(encoding="utf-8")
+    assert "everything is saved" in log and "Traceback" not in log and "interrupted:" not in log
+    window.close()
+    server.client.close()
 
 
 def test_the_demo_is_there_at_once_the_second_time(tmp_path: Path) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sqlite3
+import sys
+import time
 from pathlib import Path
 
 from reassembly.app.jobs import Jobs
@@ -11,6 +16,10 @@ from reassembly.app.tasks import Tasks
 from reassembly.errors import InputError
 
 __all__ = ["Workbench", "default_workspace"]
+
+LOCK_NAME = "workspace.lock"
+KEPT_DAYS = 7
+"""Uploads and exports are kept so long."""
 
 
 class Workbench:
@@ -24,6 +33,8 @@ class Workbench:
         except OSError as error:
             what = f"this folder cannot be used ({error.strerror or error})"
             raise InputError(what, "Choose another with --workspace", folder) from error
+        self._hold = _held(self.folder)
+        self._sweep()
         self.hub = Hub()
         self.store = Store(self.folder, self.hub.publish)
         self.tasks = Tasks(self.store, self.folder)
@@ -46,13 +57,39 @@ class Workbench:
         self.hub.close()
         self.jobs.stop()
         self.store.close()
+        self._hold.close()
+
+    def _sweep(self) -> None:
+        """Removes uploads that nobody imported, and exports that were surely fetched."""
+        oldest = time.time() - KEPT_DAYS * 24 * 3600
+        for place in (*self.uploads.iterdir(), *self.exports.iterdir()):
+            if place.is_dir() and place.stat().st_mtime < oldest:
+                shutil.rmtree(place, ignore_errors=True)
+        for half in self.images.glob(".new-*"):
+            shutil.rmtree(half, ignore_errors=True)
+
+
+def _held(folder: Path) -> sqlite3.Connection:
+    """Keeps a second server out of a workspace, as long as this process lives.
+
+    An exclusive transaction on an empty database is a lock on every system, and ends with us.
+    """
+    hold = sqlite3.connect(folder / LOCK_NAME, timeout=0.5, isolation_level=None)
+    hold.execute("PRAGMA locking_mode=EXCLUSIVE")
+    try:
+        hold.execute("BEGIN EXCLUSIVE")
+    except sqlite3.DatabaseError as error:
+        hold.close()
+        raise InputError(
+            "this workspace is open in another server",
+            "Use that one, stop it, or choose another with --workspace",
+            folder,
+        ) from error
+    return hold
 
 
 def default_workspace() -> Path:
     """Where a person's work is kept on this machine, by its system's habits."""
-    import os
-    import sys
-
     home = Path.home()
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 import shutil
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from reassembly.app.worker import Task
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.images import MAX_PIXELS, Picture, is_image_name, read_image
 from reassembly.io.readers import PuzzleSource, find_puzzles
-from reassembly.io.segment import find_pieces, segment_many
+from reassembly.io.segment import Piece, find_pieces, segment_many
 from reassembly.puzzle import Fragment, Puzzle
 
 __all__ = ["import_reference", "import_upload", "inspect_upload", "piece_id", "safe_relative_path"]
@@ -32,7 +35,8 @@ CHUNK = 12
 """Pictures read at a time, so that memory does not grow with their number."""
 LOOKED_AT = 24
 """Pictures that are looked at before the import; of more, only the headers."""
-PREVIEW_PX = 2048
+PREVIEW_PX, CUT_OUT_PREVIEW_PX = 2048, 512
+"""Longest sides; rulers are clicked on photographs only."""
 LARGEST_REFERENCE_PX = 8000
 SURROUNDINGS = 0.06
 """How much of a photograph is kept around a piece, of the piece's size."""
@@ -42,6 +46,8 @@ SEVERAL_SHARE = 0.1
 PERSPECTIVE = 0.02
 """Rulers that disagree by more tell of a photograph taken at an angle."""
 MIN_PIECE_PX = 100.0
+RULER_SHARE, RULER_ASPECT = 0.7, 3.5
+"""Of a clicked line that lies on the ruler; and how much longer than wide that is."""
 RESERVED = {"con", "prn", "aux", "nul"} | {f"{p}{n}" for p in ("com", "lpt") for n in range(1, 10)}
 
 
@@ -115,7 +121,7 @@ def _look_at_picture(path: Path, preview: Path) -> dict[str, Any]:
     height, width = picture.rgb.shape[:2]
     cut = picture.alpha is not None and bool((picture.alpha < 128).any())
     several = None if cut else _count(picture, path)
-    small = _shrunk(picture.rgb, PREVIEW_PX)
+    small = _shrunk(picture.rgb, CUT_OUT_PREVIEW_PX if cut else PREVIEW_PX)
     alpha = np.full(small.shape[:2], 255, np.uint8)
     if cut and picture.alpha is not None:
         size = (small.shape[1], small.shape[0])
@@ -176,9 +182,22 @@ def _shrunk(rgb: NDArray[np.uint8], longest: int) -> NDArray[np.uint8]:
 # Bringing in
 
 
+@dataclass(frozen=True)
+class _Found:
+    """A piece that is to be kept."""
+
+    fragment: Fragment
+    name: str
+    scale: str
+    photograph: Callable[[], NDArray[np.uint8]] | None = None
+    """Reads the whole scan, (H, W, 3), if what is around the piece is to be kept."""
+    doubts: Sequence[str] = ()
+    provenance: str = ""
+
+
 @dataclass
 class _Harvest:
-    """What an import has found so far."""
+    """What an import has kept so far."""
 
     images: Path
     job_id: str
@@ -186,40 +205,34 @@ class _Harvest:
     pieces: list[dict[str, Any]] = field(default_factory=list)
     pictures: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(
-        self,
-        fragment: Fragment,
-        *,
-        name: str,
-        photograph: NDArray[np.uint8] | None = None,
-        scale: str,
-        doubts: Sequence[str] = (),
-        provenance: str = "",
-    ) -> None:
-        """Keeps a piece.
+    def keep(self, found: Sequence[_Found]) -> None:
+        """Stores pieces, several at a time: most of the work is compressing pictures."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for each, (shown, picture) in zip(found, pool.map(self._store, found), strict=True):
+                self.pictures.append(picture)
+                self.pieces.append(self._columns(each, shown, picture["sha256"]))
 
-        Args:
-            photograph: the whole scan, (H, W, 3), if what is around the piece is to be kept.
-        """
-        shown = fragment if photograph is None else _with_surroundings(fragment, photograph)
-        picture = keep_cut_out(self.images, shown.image, shown.mask)
-        self.pictures.append(picture)
-        self.pieces.append(
-            {
-                "id": piece_id(self.job_id, len(self.pieces)),
-                "name": _title(name),
-                "filename": str(fragment.metadata.get("filename", ""))[:200],
-                "provenance": self.provenance or provenance,
-                "mm_per_px": fragment.mm_per_px,
-                "scale_origin": scale,
-                "picture": picture["sha256"],
-                "frame_width_px": fragment.frame_px[0],
-                "frame_height_px": fragment.frame_px[1],
-                "left_px": shown.offset_px[0],
-                "top_px": shown.offset_px[1],
-                "warnings": list(doubts),
-            }
-        )
+    def _store(self, found: _Found) -> tuple[Fragment, dict[str, Any]]:
+        shown = found.fragment
+        if found.photograph is not None:
+            shown = _with_surroundings(shown, found.photograph())
+        return shown, keep_cut_out(self.images, shown.image, shown.mask)
+
+    def _columns(self, found: _Found, shown: Fragment, sha256: str) -> dict[str, Any]:
+        return {
+            "id": piece_id(self.job_id, len(self.pieces)),
+            "name": _title(found.name),
+            "filename": _title(str(found.fragment.metadata.get("filename", found.name))),
+            "provenance": self.provenance or found.provenance,
+            "mm_per_px": shown.mm_per_px,
+            "scale_origin": found.scale,
+            "picture": sha256,
+            "frame_width_px": shown.frame_px[0],
+            "frame_height_px": shown.frame_px[1],
+            "left_px": shown.offset_px[0],
+            "top_px": shown.offset_px[1],
+            "warnings": list(found.doubts),
+        }
 
 
 def _title(name: str) -> str:
@@ -278,7 +291,13 @@ def import_upload(task: Task) -> dict[str, Any]:
         done += 1
     for entry in trays:
         task.report(done / steps, f"cutting pieces out of {entry['name']}")
-        _cut_tray(root / entry["path"], entry["name"], harvest, mm_per_px, origin, payload)
+        drawn = [
+            ruler
+            for ruler in payload["rulers"]
+            if ruler["file"] == entry["index"] or (ruler["file"] is None and len(trays) == 1)
+        ]
+        least = payload["min_area_mm2"]
+        _cut_tray(root / entry["path"], entry["name"], harvest, mm_per_px, origin, least, drawn)
         done += 1
     single = [entry for entry in pictures if entry not in trays]
     for chunk in _chunks(single):
@@ -335,9 +354,10 @@ def _scale_by_rulers(rulers: list[dict[str, float]]) -> float:
 
 
 def _take(puzzle: Puzzle, harvest: _Harvest, origin: str, told: bool) -> None:
-    for fragment in puzzle.fragments:
-        scale = origin if told else str(fragment.metadata.get("scale", "assumed"))
-        harvest.add(fragment, name=fragment.id, scale=scale, provenance=puzzle.id)
+    def scale(fragment: Fragment) -> str:
+        return origin if told else str(fragment.metadata.get("scale", "assumed"))
+
+    harvest.keep([_Found(f, f.id, scale(f), provenance=puzzle.id) for f in puzzle.fragments])
 
 
 def _chunks(entries: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -378,17 +398,18 @@ def _take_chunk(
             if sidecar.is_file():
                 shutil.copyfile(sidecar, folder / sidecar.name)
         fragments, doubts = _load(folder, mm_per_px)
+        found = []
         for fragment in fragments:
             filename = str(fragment.metadata["filename"])
             scale = str(fragment.metadata["scale"]) if mm_per_px is None else origin
-            photograph = read_image(folder / filename).rgb
-            harvest.add(
-                fragment,
-                name=fragment.id,
-                photograph=photograph,
-                scale=scale,
-                doubts=doubts.get(filename, []),
-            )
+            photograph = partial(_rgb, folder / filename)
+            about = doubts.get(filename, [])
+            found.append(_Found(fragment, fragment.id, scale, photograph, about))
+        harvest.keep(found)
+
+
+def _rgb(path: Path) -> NDArray[np.uint8]:
+    return read_image(path).rgb
 
 
 def _load(folder: Path, mm_per_px: float | None) -> tuple[Sequence[Fragment], dict[str, list[str]]]:
@@ -427,9 +448,10 @@ def _cut_tray(
     harvest: _Harvest,
     mm_per_px: float | None,
     origin: str,
-    payload: dict[str, Any],
+    min_area_mm2: float,
+    rulers: Sequence[dict[str, float]],
 ) -> None:
-    """Every piece of a photograph of many."""
+    """Every piece of a photograph of many, but not the ruler that lies among them."""
     picture = read_image(path)
     if mm_per_px is None:
         if picture.dpi is None:
@@ -439,12 +461,19 @@ def _cut_tray(
                 shown_name,
             )
         mm_per_px, origin = 25.4 / picture.dpi, "dpi"
-    smallest = max(payload["min_area_mm2"] / mm_per_px**2, MIN_PIECE_PX)
+    smallest = max(min_area_mm2 / mm_per_px**2, MIN_PIECE_PX)
     found = segment_many(picture.rgb, smallest, shown_name)
+    scales = [piece for piece in found if any(_is_ruler(piece, ruler) for ruler in rulers)]
+    found = [piece for piece in found if not any(piece is scale for scale in scales)]
+    if scales:
+        warnings.warn(f"{shown_name}: the ruler that you clicked on was left out", InputWarning)
+    if not found:
+        raise InputError("there is nothing but the ruler", "Photograph the pieces too", shown_name)
     stem = Path(shown_name).stem
     tilt = _tilt_warning(picture.rgb)
     if tilt is not None:
         warnings.warn(f"{shown_name}: {tilt}", InputWarning)
+    pieces = []
     tray_px = (picture.rgb.shape[1], picture.rgb.shape[0])
     for number, piece in enumerate(found, start=1):
         height, width = piece.mask.shape
@@ -455,13 +484,24 @@ def _cut_tray(
         # A frame of its own: where the piece lay in the tray is nobody's business.
         about = {"filename": f"{name}.png"}
         alone = Fragment(name, shown.image, shown.mask, mm_per_px, metadata=about)
-        harvest.add(
-            alone,
-            name=name,
-            scale=origin,
-            doubts=piece.doubts(),
-            provenance=f"from the photograph {shown_name}",
-        )
+        origin_words = f"from the photograph {shown_name}"
+        pieces.append(_Found(alone, name, origin, None, piece.doubts(), origin_words))
+    harvest.keep(pieces)
+
+
+def _is_ruler(piece: Piece, ruler: dict[str, float]) -> bool:
+    """Whether a clicked line runs along this thing, and it is long and narrow."""
+    steps = np.linspace(0, 1, 101)
+    x = ruler["x1_px"] + steps * (ruler["x2_px"] - ruler["x1_px"]) - piece.left
+    y = ruler["y1_px"] + steps * (ruler["y2_px"] - ruler["y1_px"]) - piece.top
+    height, width = piece.mask.shape
+    within = (x >= 0) & (y >= 0) & (x < width) & (y < height)
+    columns, rows = x[within].astype(int), y[within].astype(int)
+    if piece.mask[rows, columns].sum() < RULER_SHARE * len(steps):
+        return False
+    points = np.column_stack(np.nonzero(piece.mask)[::-1]).astype(np.float32)
+    _, sides, _ = cv2.minAreaRect(points)
+    return max(sides) >= RULER_ASPECT * max(min(sides), 1.0)
 
 
 LOOK_PX = 1000

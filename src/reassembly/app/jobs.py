@@ -184,7 +184,7 @@ class Jobs:
     # The lanes' threads
 
     def _lane(self, kinds: tuple[str, ...]) -> None:
-        worker = _Worker()
+        worker = _Worker(patient="solve" in kinds)
         try:
             while not self._stopping:
                 row = self._next(kinds)
@@ -321,7 +321,8 @@ class Jobs:
 class _Worker:
     """A process, started when it is first needed, and again when it has died."""
 
-    def __init__(self) -> None:
+    def __init__(self, patient: bool) -> None:
+        self._patient = patient
         self._context = get_context("spawn")
         self._process: Any = None
         self._connection: Any = None
@@ -330,7 +331,9 @@ class _Worker:
         if self._process is None or not self._process.is_alive():
             self.end()
             self._connection, theirs = self._context.Pipe()
-            self._process = self._context.Process(target=work, args=(theirs,), daemon=True)
+            self._process = self._context.Process(
+                target=work, args=(theirs, self._patient), daemon=True
+            )
             self._process.start()
             theirs.close()
         self._connection.send(("task", payload))

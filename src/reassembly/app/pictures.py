@@ -115,10 +115,10 @@ def write_picture(images: Path, sha256: str, data: bytes, rgba: Rgba) -> None:
     staging.mkdir()
     try:
         _write(staging / "full.png", data)
-        shown = rgba
+        covered = _covered(rgba)
         for level in reversed(_levels(rgba)):
-            shown = _smaller(shown, level)
-            _write(staging / f"{level}.webp", level_webp(shown))
+            covered = _smaller(covered, level)
+            _write(staging / f"{level}.webp", level_webp(_uncovered(covered)))
         try:
             staging.replace(target)
         except OSError:
@@ -135,18 +135,26 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _smaller(rgba: Rgba, longest: int) -> Rgba:
-    """Reduced to a longest side, with no colour bleeding in from under the transparency."""
-    height, width = rgba.shape[:2]
+def _covered(rgba: Rgba) -> Rgba:
+    """Colours times their opacity, which is all or nothing: so reduced, none bleeds in from under
+    the transparency."""
+    opaque = (rgba[..., 3] >= INSIDE).view(np.uint8)
+    return np.asarray(cv2.bitwise_and(rgba, rgba, mask=opaque), np.uint8)
+
+
+def _smaller(covered: Rgba, longest: int) -> Rgba:
+    height, width = covered.shape[:2]
     factor = longest / max(height, width)
     size = (max(1, round(width * factor)), max(1, round(height * factor)))
-    alpha = rgba[..., 3:].astype(np.float32) / 255
-    covered = cv2.resize(
-        np.dstack([rgba[..., :3] * alpha, alpha]), size, interpolation=cv2.INTER_AREA
-    )
-    colour = covered[..., :3] / np.maximum(covered[..., 3:], 1 / 255)
-    both = np.dstack([np.clip(colour, 0, 255), covered[..., 3] * 255])
-    return np.rint(both).astype(np.uint8)
+    return np.asarray(cv2.resize(covered, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _uncovered(covered: Rgba) -> Rgba:
+    """Colours for themselves again."""
+    alpha = covered[..., 3:]
+    factor = 255 / np.maximum(alpha, 1, dtype=np.float32)
+    colour = np.minimum(covered[..., :3] * factor, 255).astype(np.uint8)
+    return np.dstack([colour, alpha])
 
 
 def level_webp(rgba: Rgba) -> bytes:

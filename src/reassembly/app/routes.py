@@ -50,7 +50,10 @@ def make_project(request: Request, wanted: schema.NewProject) -> schema.Project:
 @router.get("/projects/{project}", response_model=schema.Project)
 def get_project(request: Request, project: ProjectId) -> Response:
     """A project with all but the placements."""
-    return _json(_whole(bench(request), project).model_dump_json())
+    open_bench = bench(request)
+    text = open_bench.store.project_text(project)
+    jobs = ",".join(job.model_dump_json() for job in open_bench.jobs.of_project(project))
+    return _json(f'{text.removesuffix("}")},"jobs":[{jobs}]}}')
 
 
 @router.patch("/projects/{project}")
@@ -101,7 +104,7 @@ def make_hypothesis(
 @router.get("/projects/{project}/hypotheses/{hypothesis}", response_model=schema.Hypothesis)
 def get_hypothesis(request: Request, project: ProjectId, hypothesis: HypothesisId) -> Response:
     """A hypothesis with its placements."""
-    return _json(bench(request).store.hypothesis(project, hypothesis).model_dump_json())
+    return _json(bench(request).store.hypothesis_text(project, hypothesis))
 
 
 @router.patch("/projects/{project}/hypotheses/{hypothesis}")

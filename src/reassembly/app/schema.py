@@ -331,6 +331,8 @@ class Ruler(Strict):
     x2_px: Pixel
     y2_px: Pixel
     length_mm: Annotated[float, Field(gt=0.0, le=1e5, allow_inf_nan=False)]
+    file: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    """The sent photograph that it was drawn in; may be left out where there is one tray."""
 
 
 class ImportRequest(Who):

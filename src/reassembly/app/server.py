@@ -153,7 +153,10 @@ def serve(
     say(f"Its workspace is {bench.folder}")
     if browser:
         threading.Timer(0.5, webbrowser.open, [url]).start()
-    server.run(sockets=[listener])
+    try:
+        server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        say("The workbench has stopped; everything is saved")
 
 
 class _Server(uvicorn.Server):

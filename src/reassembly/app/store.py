@@ -48,6 +48,7 @@ SAME_JOIN_MM, SAME_JOIN_DEG = 12.0, 12.0
 """Two verdicts on one pair this close are about the same join, as `matching.joins` has it too."""
 LONGEST_REPLAY = 500
 """Messages that a window may have missed before it is told to read everything anew."""
+MOST_TEXTS = 64
 FIRST_HYPOTHESIS = "First hypothesis"
 _PROJECT_OPERATIONS = (Judge, Describe, Scale, Discard, SetPicture)
 
@@ -128,6 +129,7 @@ class Store:
         self._writer = db.open_engine(path, writing=True)
         self._lock = threading.Lock()
         self._publish = publish
+        self._texts: dict[tuple[str, ...], tuple[int, str]] = {}
 
     def close(self) -> None:
         self._readers.dispose()
@@ -194,6 +196,34 @@ class Store:
                 judgements=_judgements(session, project_id),
                 jobs=[],
             )
+
+    def project_text(self, project_id: str) -> str:
+        """A project without its jobs, as JSON; twenty windows that read it cost little more than
+        one."""
+        return self._cached(
+            (project_id,),
+            lambda: self.project(project_id).model_dump_json(exclude={"jobs"}),
+        )
+
+    def hypothesis_text(self, project_id: str, hypothesis_id: str) -> str:
+        """A hypothesis as JSON."""
+        return self._cached(
+            (project_id, hypothesis_id),
+            lambda: self.hypothesis(project_id, hypothesis_id).model_dump_json(),
+        )
+
+    def _cached(self, key: tuple[str, ...], make: Callable[[], str]) -> str:
+        """Text that holds as long as its project does not change."""
+        sequence = self.sequence(key[0])
+        kept = self._texts.get(key)
+        if kept is not None and kept[0] == sequence:
+            return kept[1]
+        # What is made may be newer than its number, never older: then it is made once more.
+        text = make()
+        if len(self._texts) >= MOST_TEXTS:
+            self._texts.clear()
+        self._texts[key] = (sequence, text)
+        return text
 
     def sequence(self, project_id: str) -> int:
         with self.reading() as session:

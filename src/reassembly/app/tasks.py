@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -25,6 +26,7 @@ UNPROVEN = (
 )
 
 
+@cache
 def default_solver() -> str:
     """The one that knows of verdicts, where it is usable."""
     from reassembly.solvers import available_solvers

@@ -25,7 +25,8 @@ from reassembly.io.images import MAX_PIXELS, READABLE_SUFFIXES
 __all__ = ["MAX_UPLOAD_BYTES", "router"]
 
 MAX_UPLOAD_BYTES = 4 << 30
-MAX_FILES = 5000
+MAX_FILES = 1000
+"""In one upload; the parser of forms takes no more."""
 MAX_MASK_BYTES = 64 << 20
 COPY_BYTES = 1 << 20
 EXPORT_FORMATS = ["csv", "json", "assembly", "svg", "geojson", "png", "html", "zip"]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
+
+import psutil
 
 from reassembly.errors import InputError, InputWarning
 from reassembly.solvers.base import Cancelled
@@ -29,6 +33,8 @@ KINDS = {
 }
 """The function of each kind of job: called with a `Task`, it returns what JSON can hold."""
 REPORT_EVERY_S = 0.15
+PATIENCE = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", 10)
+"""Windows has names for it, other systems numbers."""
 
 Report = Callable[[float, str, Any], None]
 
@@ -57,8 +63,17 @@ class Task:
             self._send(("progress", min(max(float(fraction), 0.0), 1.0), stage, shown))
 
 
-def work(connection: Connection) -> None:
-    """Does one task after the other, until the other end is closed."""
+def work(connection: Connection, patient: bool = False) -> None:
+    """Does one task after the other, until the other end is closed.
+
+    Args:
+        patient: give way to other processes, so that the page stays quick.
+    """
+    # Ctrl-C is for the server, which ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if patient:
+        with suppress(psutil.Error, OSError):
+            psutil.Process().nice(PATIENCE)
     tasks: queue.Queue[Task] = queue.Queue()
     sending = threading.Lock()
     current: list[Task] = []
