@@ -88,7 +88,7 @@ def save(page: Page, name: str) -> None:
 
 
 def board(browser: Browser, url: str) -> None:
-    """A piece pulled over its neighbour, with gaps and an overlap shown."""
+    """A piece pulled over its neighbour."""
     page = opened(browser, url, "dark")
     page.get_by_label("Hypothesis", exact=True).select_option(label=PAINTED)
     settle(page)
@@ -97,10 +97,8 @@ def board(browser: Browser, url: str) -> None:
     page.mouse.move(574, 312, steps=6)
     page.mouse.up()
     page.keyboard.press("i")
-    page.keyboard.press("c")
     page.mouse.move(1100, 800)
     settle(page)
-    page.wait_for_timeout(2500)
     save(page, "workbench.jpg")
     page.close()
 

@@ -191,6 +191,8 @@ export interface Upload {
 }
 
 export interface RulerLine {
+  /** Index of the photograph among the uploaded files. */
+  file: number;
   x1_px: number;
   y1_px: number;
   x2_px: number;

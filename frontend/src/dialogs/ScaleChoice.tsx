@@ -65,9 +65,9 @@ export function ScaleChoice({
           <RulerPhoto
             key={photo.index}
             file={photo}
-            rulers={scale.rulers}
+            rulers={scale.rulers.filter((ruler) => ruler.file === photo.index)}
             onRuler={([x1_px, y1_px], [x2_px, y2_px]) =>
-              onChange({ ...scale, rulers: [...scale.rulers, { x1_px, y1_px, x2_px, y2_px, length_mm: scale.rulers[0]?.length_mm ?? FIRST_LENGTH_MM }] })}
+              onChange({ ...scale, rulers: [...scale.rulers, { file: photo.index, x1_px, y1_px, x2_px, y2_px, length_mm: scale.rulers[0]?.length_mm ?? FIRST_LENGTH_MM }] })}
           />
           {scale.rulers.length === 0 && <p className="faint">Click both ends of a length you know.</p>}
           {scale.rulers.map((ruler, k) => (
