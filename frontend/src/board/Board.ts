@@ -17,6 +17,7 @@ import { paintContent, type Canvas, type Ink, type Scene } from "./content";
 import { fit, followFit } from "./fit";
 import { paintMarks } from "./marks";
 import { boxOfItem, itemsOf, type Item } from "./scene";
+import { Snapshot } from "./snapshot";
 import { Sprites } from "./sprites";
 
 const SETTLED_MS = 120;
@@ -35,19 +36,24 @@ export class Board {
   /** A guide on the move. */
   guide: Guide | null = null;
 
-  private readonly content = new Konva.Layer({ listening: false });
+  private readonly content = new Konva.Layer({ listening: false, clearBeforeDraw: false });
   private readonly marks = new Konva.Layer({ listening: false });
   private readonly handle = new Circle({ radius: 7, strokeWidth: 2, visible: false });
   private readonly stem = new Line({ strokeWidth: 1.5, visible: false });
   /** The line of a lasso or the frame of a marquee, in screen pixels. */
   private readonly loop = new Line({ closed: true, dash: [5, 4], strokeWidth: 1.5, visible: false });
   private readonly sprites = new Sprites(() => this.redraw());
+  private readonly snapshot = new Snapshot();
   private readonly keypoints = new Map<Id, readonly Point[]>();
   private readonly stops: (() => void)[] = [];
   private readonly sizes: ResizeObserver;
   private seen: Pick<Bench, "pieces" | "state" | "hypothesis"> | null = null;
   private ink: Ink;
   private frame = 0;
+  /** Whether something else than the view has changed since the content was drawn. */
+  private stale = true;
+  /** The camera of the last full drawing. */
+  private painted: Camera = this.camera;
   private settled = 0;
   private still = true;
   private moved: { measured: object; items: readonly Item[]; ids: ReadonlySet<Id> } | null = null;
@@ -87,13 +93,20 @@ export class Board {
     return this.stage.height();
   }
 
-  /** Draws again before the next frame. */
+  /** Draws everything again before the next frame. */
   redraw(): void {
+    this.stale = true;
+    this.remark();
+  }
+
+  /** Draws the marks again before the next frame, and the content only where it is stale. */
+  remark(): void {
     if (this.frame) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
-      if (cameraStore.get().camera !== this.camera) cameraStore.set({ camera: this.camera });
-      this.content.draw();
+      const moved = cameraStore.get().camera !== this.camera;
+      if (moved) cameraStore.set({ camera: this.camera });
+      if (this.stale || moved) this.content.draw();
       this.placeHandle();
       this.marks.draw();
     });
@@ -114,7 +127,7 @@ export class Board {
       this.sprites.dropWaiting();
       this.redraw();
     }, SETTLED_MS);
-    this.redraw();
+    this.remark();
   }
 
   zoomBy(factor: number, at: Point = [this.width / 2, this.height / 2]): void {
@@ -144,7 +157,7 @@ export class Board {
   showLoop(points: readonly Point[] | null): void {
     this.loop.visible(points !== null);
     this.loop.points(points?.flatMap(([x, y]) => [x, y]) ?? []);
-    this.redraw();
+    this.remark();
   }
 
   /** Whether all pictures the view needs have come. */
@@ -194,10 +207,12 @@ export class Board {
     const { pieces, state, hypothesis } = now;
     const preview = this.preview;
     const another = this.seen?.hypothesis !== hypothesis;
-    if (this.seen?.pieces !== pieces || this.seen.state !== state || another || preview) {
+    const changed =
+      another || this.seen?.pieces !== pieces || this.seen.state !== state || preview || this.wasPreviewed;
+    if (changed) {
       this.items = preview ? withPreview(now, preview) : itemsOf(now);
       this.seen = { pieces, state, hypothesis };
-    } else if (this.wasPreviewed) this.items = itemsOf(now);
+    }
     this.followPreview(preview !== null);
     if (another) this.fitted = false;
     if (!this.fitted && this.items.length && this.width > 150) {
@@ -205,7 +220,8 @@ export class Board {
       this.fit();
     }
     if (view.get().keypoints) this.fetchKeypoints();
-    this.redraw();
+    if (changed) this.redraw();
+    else this.remark();
   }
 
   /** Keeps a solver's attempt and its result in view, unless the person looks elsewhere. */
@@ -273,7 +289,14 @@ export class Board {
   }
 
   private paintContent(): void {
-    paintContent(this.canvas(this.content), this.scene, view.get(), this.sprites);
+    const canvas = this.canvas(this.content);
+    if (this.stale) this.snapshot.forget();
+    else if (!this.snapshot.taken) this.snapshot.take(canvas.context.canvas, this.painted);
+    const covered = this.snapshot.paint(canvas);
+    paintContent(canvas, this.scene, view.get(), this.sprites, covered);
+    if (!covered) this.snapshot.forget();
+    this.stale = false;
+    if (!covered) this.painted = this.camera;
   }
 
   private paintMarks(): void {

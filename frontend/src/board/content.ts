@@ -1,7 +1,7 @@
 /** What lies on the board: the reference picture, the pieces, their outlines, overlaps, keypoints. */
 import { pictureUrl } from "../api/client";
 import type { Fit, Id, Reference } from "../api/types";
-import { meets } from "../geometry/polygon";
+import { meets, type Box } from "../geometry/polygon";
 import type { Point, Pose } from "../geometry/pose";
 import type { View } from "../state/view";
 import { toScreen, visibleBox, type Camera } from "./camera";
@@ -40,12 +40,23 @@ export interface Ink {
   faint: string;
 }
 
-export function paintContent(canvas: Canvas, scene: Scene, view: View, sprites: Sprites): void {
+/** @param covered a box of the screen (px) that is painted already. */
+export function paintContent(
+  canvas: Canvas,
+  scene: Scene,
+  view: View,
+  sprites: Sprites,
+  covered: Box | null,
+): void {
   const { context, ratio } = canvas;
   context.save();
-  context.imageSmoothingEnabled = true;
+  if (covered) leaveOut(canvas, covered);
+  else {
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, context.canvas.width, context.canvas.height);
+  }
   if (scene.reference) paintReference(canvas, scene.reference, sprites);
-  const visible = visibleItems(canvas, scene);
+  const visible = visibleItems(canvas, scene, covered);
   for (const { item, pose } of visible) {
     const { opacity, gain } = item.placement;
     paintPiece(context, canvas.camera, item.drawable, pose, opacity, gain, ratio, sprites, canvas.still);
@@ -65,12 +76,41 @@ interface Seen {
   pose: Pose;
 }
 
-function visibleItems(canvas: Canvas, scene: Scene): Seen[] {
+/** A seam of a pixel is painted twice rather than not at all. */
+const SEAM_PX = 1;
+
+function leaveOut({ context, width, height, ratio }: Canvas, covered: Box): void {
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  const left = Math.max(covered.left, -SEAM_PX) + SEAM_PX;
+  const top = Math.max(covered.top, -SEAM_PX) + SEAM_PX;
+  const right = Math.min(covered.right, width + SEAM_PX) - SEAM_PX;
+  const bottom = Math.min(covered.bottom, height + SEAM_PX) - SEAM_PX;
+  context.beginPath();
+  context.rect(0, 0, width, height);
+  context.rect(left, top, right - left, bottom - top);
+  context.clip("evenodd");
+  context.clearRect(0, 0, width, height);
+}
+
+function visibleItems(canvas: Canvas, scene: Scene, covered: Box | null): Seen[] {
   const shown = visibleBox(canvas.camera, canvas.width, canvas.height);
+  const { px_per_mm } = canvas.camera;
+  const inner = covered && {
+    left: shown.left + covered.left / px_per_mm,
+    top: shown.top + covered.top / px_per_mm,
+    right: shown.left + covered.right / px_per_mm,
+    bottom: shown.top + covered.bottom / px_per_mm,
+  };
   const seen: Seen[] = [];
   for (const item of scene.items) {
     const pose = scene.live.get(item.piece.id) ?? item.placement;
     const reach = item.drawable.reach_mm;
+    if (
+      inner && pose.x_mm - reach > inner.left && pose.x_mm + reach < inner.right &&
+      pose.y_mm - reach > inner.top && pose.y_mm + reach < inner.bottom
+    ) {
+      continue;
+    }
     if (
       pose.x_mm + reach >= shown.left && pose.x_mm - reach <= shown.right &&
       pose.y_mm + reach >= shown.top && pose.y_mm - reach <= shown.bottom

@@ -80,7 +80,7 @@ export function listenToPointers(board: Board, space: () => boolean): () => void
     cameraStore.set({ pointer_mm: null });
     if (board.hovered) {
       board.hovered = null;
-      board.redraw();
+      board.remark();
     }
   };
 
@@ -133,7 +133,7 @@ function hover(board: Board, at: Point): void {
     : guide ? (guide.axis === "x" ? "col-resize" : "row-resize") : "";
   if (id !== board.hovered) {
     board.hovered = id;
-    board.redraw();
+    board.remark();
   }
 }
 
@@ -295,16 +295,16 @@ function lasso(board: Board, from: Point, adding: boolean): Gesture {
 function measure(board: Board, from: Point): Gesture {
   const start = toBoard(board.camera, ...from);
   board.measured = null;
-  board.redraw();
+  board.remark();
   return {
     move(at) {
       board.measured = [start, toBoard(board.camera, ...at)];
-      board.redraw();
+      board.remark();
     },
     end: NOTHING,
     cancel: () => {
       board.measured = null;
-      board.redraw();
+      board.remark();
     },
   };
 }
@@ -319,12 +319,12 @@ function dragGuide(board: Board, id: string, axis: "x" | "y"): Gesture {
   const away = (at: Point) => (axis === "x" ? at[0] : at[1]) < RULER_PX;
   const finish = () => {
     board.guide = null;
-    board.redraw();
+    board.remark();
   };
   return {
     move(at) {
       board.guide = { id, axis, position_mm: position(at) };
-      board.redraw();
+      board.remark();
     },
     end(at) {
       const moved = board.guide !== null;
