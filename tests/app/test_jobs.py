@@ -131,6 +131,7 @@ def test_an_import_does_not_wait_for_a_solver(server: Live) -> None:
     _until(server, job, "cancelled")
 
 
+@pytest.mark.slow
 def test_a_running_job_begins_again_after_a_crash(tmp_path: Path) -> None:
     server = Live(tmp_path / "w")
     project, hypothesis, job = _start(server, 6, solver=SLOW_SOLVER)
@@ -150,6 +151,7 @@ def test_a_running_job_begins_again_after_a_crash(tmp_path: Path) -> None:
         assert revision == 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_fails_its_job_and_is_replaced(tmp_path: Path) -> None:
     with live(tmp_path / "w") as server:
         project, hypothesis, job = _start(server, 6, solver=SLOW_SOLVER)
@@ -174,6 +176,17 @@ def test_a_proposal_can_be_taken_over_into_a_new_hypothesis(server: Live) -> Non
     assert (
         server.client.post(f"/api/jobs/{job['id']}/proposals/9/apply", json={}).status_code == 404
     )
+
+
+def test_a_project_lists_the_poses_of_the_last_answer_only(server: Live) -> None:
+    project, hypothesis, first = _start(server, 3)
+    server.wait(first)
+    second = server.wait(_solve(server, project, hypothesis, seed=1))
+    listed = {job["id"]: job for job in server.get(f"/projects/{project}")["jobs"]}
+    assert listed[second["id"]]["result"]["proposals"] == second["result"]["proposals"]
+    assert listed[first["id"]]["result"]["proposals"] == []
+    assert server.get(f"/jobs/{first['id']}")["result"]["proposals"][0]["placements"]
+    assert not list((server.workspace / "uploads").glob("*/files/fragment_2.png"))
 
 
 def test_a_deleted_project_takes_its_jobs_along(server: Live) -> None:

@@ -181,7 +181,7 @@ def test_a_split_piece_solves_like_any_other(case: Case) -> None:
     ids = {p["id"] for p in case.pieces()}
     started = case.server.post(f"{case.base}/solve", {"solver": "greedy"})
     result = case.server.wait(started["job"])["result"]
-    assert set(result["proposals"][0]["poses"]) <= ids
+    assert set(result["proposals"][0]["placements"]) <= ids | {case.piece["id"]}
 
 
 def test_cut_outs_are_whole(server: Live) -> None:

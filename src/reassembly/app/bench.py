@@ -38,7 +38,8 @@ class Workbench:
         self.hub = Hub()
         self.store = Store(self.folder, self.hub.publish)
         self.tasks = Tasks(self.store, self.folder)
-        self.jobs = Jobs(self.store, self.hub, self.tasks.prepare, self.tasks.finish)
+        tasks = self.tasks
+        self.jobs = Jobs(self.store, self.hub, tasks.prepare, tasks.finish, tasks.clean)
         self.demo_project: str | None = None
 
     @property

@@ -63,6 +63,7 @@ class Jobs:
     Args:
         prepare: by kind, what makes a job's payload when it starts.
         finish: by kind, what makes its result durable; returns what the job keeps.
+        clean: called once a job is over, for what it no longer needs.
     """
 
     def __init__(
@@ -71,9 +72,10 @@ class Jobs:
         hub: Hub,
         prepare: Mapping[str, Prepare],
         finish: Mapping[str, Finish],
+        clean: Callable[[db.JobRow], None],
     ) -> None:
         self.store, self.hub = store, hub
-        self._prepare, self._finish = prepare, finish
+        self._prepare, self._finish, self._clean = prepare, finish, clean
         self._live: dict[str, _Live] = {}
         self._wake = threading.Condition()
         self._stopping = False
@@ -161,7 +163,7 @@ class Jobs:
             if states is not None:
                 query = query.where(db.JobRow.state.in_(states))
             rows = session.scalars(query.order_by(db.JobRow.number.desc()).limit(most)).all()
-        return [self._model(row) for row in rows]
+        return _only_last_proposals([self._model(row) for row in rows])
 
     def cancel(self, job_id: str) -> schema.Job:
         """A waiting job will not start; a running one ends within seconds."""
@@ -288,6 +290,7 @@ class Jobs:
             row.fraction = 1.0 if state == "done" else live.fraction if live else row.fraction
             row.stage = ""
             row.error = None if error is None else {"what": error[0], "remedy": error[1]}
+        self._clean(row)
         self._tell(row)
 
     def _tell(self, row: db.JobRow, preview: Any = None) -> None:
@@ -313,9 +316,28 @@ class Jobs:
                 "interrupted": row.interrupted,
                 "error": row.error,
                 "settings": row.settings,
-                "result": row.result,
+                "result": _shown(row.result),
             }
         )
+
+
+def _shown(result: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A result without what only the server needs."""
+    if result is None or "proposals" not in result:
+        return result
+    kept = [{k: v for k, v in each.items() if k != "poses"} for each in result["proposals"]]
+    return {**result, "proposals": kept}
+
+
+def _only_last_proposals(jobs: list[schema.Job]) -> list[schema.Job]:
+    """Of each hypothesis, the newest answer with its poses; older ones are asked for by job."""
+    seen: set[str | None] = set()
+    for job in jobs:
+        if job.kind == "solve" and job.result is not None:
+            if job.hypothesis in seen:
+                job.result = {**job.result, "proposals": []}
+            seen.add(job.hypothesis)
+    return jobs
 
 
 class _Worker:

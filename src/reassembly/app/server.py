@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from reassembly._version import __version__
 from reassembly.app.bench import Workbench, default_workspace
-from reassembly.app.joinery import router as joins_router
+from reassembly.app.join_routes import router as joins_router
 from reassembly.app.routes import router
 from reassembly.app.safety import Guard, is_loopback
 from reassembly.app.store import Conflict, Missing

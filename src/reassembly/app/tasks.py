@@ -63,6 +63,12 @@ class Tasks:
             "open": self._opened,
         }
 
+    def clean(self, job: db.JobRow) -> None:
+        """Removes sent files that nothing needs any more: a failed import may be tried again."""
+        again = job.kind == "inspect" or (job.kind == "import" and job.state != "done")
+        if "upload" in job.settings and not again:
+            shutil.rmtree(self.uploads / job.settings["upload"], ignore_errors=True)
+
     # Bringing in
 
     def _inspect(self, job: db.JobRow) -> dict[str, Any]:
@@ -108,7 +114,6 @@ class Tasks:
                 pictures=result["pictures"],
                 **who,
             )
-        shutil.rmtree(self.uploads / job.settings["upload"], ignore_errors=True)
         return {"pieces": ids, "warnings": result["warnings"]}
 
     def _reference(self, job: db.JobRow) -> dict[str, Any]:
@@ -120,7 +125,6 @@ class Tasks:
 
     def _referenced(self, job: db.JobRow, result: dict[str, Any]) -> dict[str, Any]:
         self.store.add_pictures([result.pop("picture_row")])
-        shutil.rmtree(self.uploads / job.settings["upload"], ignore_errors=True)
         return result
 
     def _open(self, job: db.JobRow) -> dict[str, Any]:
@@ -132,7 +136,6 @@ class Tasks:
     def _opened(self, job: db.JobRow, result: dict[str, Any]) -> dict[str, Any]:
         project_id = job.settings["new_project"]
         self.store.add_document(project_id, result["document"], result["pictures"])
-        shutil.rmtree(self.uploads / job.settings["upload"], ignore_errors=True)
         return {"project": project_id, "warnings": result["warnings"]}
 
     # Repair
@@ -219,8 +222,6 @@ class Tasks:
             pictures=result["pictures"],
             **_who(job),
         )
-        if "upload" in settings:
-            shutil.rmtree(self.uploads / settings["upload"], ignore_errors=True)
         return {"pieces": kept, "warnings": result["warnings"]}
 
     # Solving

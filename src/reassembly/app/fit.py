@@ -1,116 +1,140 @@
-"""How pieces meet: candidate joins, overlaps and gaps, and how two hypotheses differ."""
+"""How pieces meet: overlaps and gaps, the joint between two, and how two hypotheses differ."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import shapely
-from fastapi import APIRouter, Path, Query, Request, Response
 from numpy.typing import NDArray
-from shapely.geometry import Polygon
+from shapely.geometry import LineString, Polygon
 
-from reassembly.app import database as db
 from reassembly.app import schema
-from reassembly.app.bench import Workbench
-from reassembly.app.operations import Id, Placement
-from reassembly.app.puzzles import fragment_of, payload_of
-from reassembly.app.routes import ERRORS, FOREVER, HypothesisId, PieceId, ProjectId, bench
+from reassembly.app.operations import Placement
+from reassembly.outline.contour import resample
 from reassembly.pose import Pose, wrap_deg
 from reassembly.puzzle import Fragment
 
-__all__ = ["compare", "fit_of", "gap_profile", "router", "strip"]
+__all__ = ["compare", "fit_of", "gap_profile", "strip"]
 
-router = APIRouter(prefix="/api", responses=ERRORS)
-JoinId = Annotated[Id, Path(alias="join")]
 WIDEST_GAP_MM = 10.0
 LEAST_OVERLAP_MM2 = 0.5
+RIM_STEP_MM = 1.0
+"""Between the points of a rim whose gaps are looked at."""
+FACING = 0.6
+"""Least cosine between a rim's outward normal and the way to the other piece."""
+LEAST_FACING = 3
+"""Points of rim that make a stretch."""
+MOST_KEPT = 50_000
 SAME_MM, SAME_DEG = 0.5, 0.5
 """Two hypotheses that differ by less agree about a piece."""
 STEP_MM = 0.5
 DEPTH_MM = 12.0
 NEAR_MM = 8.0
 """Rims further apart are no joint."""
-MARGIN = 0.06
 Points = NDArray[np.float64]
-
-
-@router.get("/projects/{project}/pieces/{piece}/keypoints")
-def get_keypoints(request: Request, project: ProjectId, piece: PieceId) -> schema.Keypoints:
-    """The corners that a learned solver looks at first."""
-    from reassembly.outline.keypoints import find_keypoints
-
-    open_bench = bench(request)
-    row = open_bench.store.piece_row(project, piece)
-    points = find_keypoints(_fragment(open_bench, row)).points
-    return schema.Keypoints(keypoints_mm=points.round(3).tolist())
-
-
-@router.get("/projects/{project}/hypotheses/{hypothesis}/fit")
-def get_fit(request: Request, project: ProjectId, hypothesis: HypothesisId) -> schema.Fit:
-    """Overlaps and gaps of placed pieces."""
-    store = bench(request).store
-    return fit_of(store.state(project, hypothesis).placements, store.pieces(project))
+_Key = tuple[Any, ...]
+_Met = tuple[float, list[schema.Ring], LineString | None]
+"""Of two placed pieces: mm2 in common, where, and a line across the gap between them."""
 
 
 def fit_of(placements: dict[str, Placement], pieces: list[schema.Piece]) -> schema.Fit:
-    """Overlaps and gaps, by the outlines that the screen shows; mm on the canvas."""
+    """Overlaps and gaps, by the outlines that the screen shows; mm on the canvas.
+
+    The gap of two pieces is the median along the stretch of rim where they face each other. Two
+    that overlap in one place may gape in another.
+    """
     shapes: dict[str, Polygon] = {}
+    keys: dict[str, _Key] = {}
     for piece in pieces:
         placement = placements.get(piece.id)
         if placement is not None and placement.placed and not piece.discarded:
             rings = [placement.pose().apply(ring) for ring in piece.outline_mm]
             shapes[piece.id] = shapely.make_valid(Polygon(rings[0], rings[1:]))
+            where = (placement.x_mm, placement.y_mm, placement.rotation_deg)
+            keys[piece.id] = (piece.picture, piece.mm_per_px, piece.origin_px, *where)
     ids = list(shapes)
-    outlines = np.array([shapes[i] for i in ids], dtype=object)
     if len(ids) < 2:
         return schema.Fit(overlaps=[], gaps=[])
-    tree = shapely.STRtree(outlines)
-    pairs = tree.query(outlines, predicate="dwithin", distance=WIDEST_GAP_MM)
+    outlines = np.array([shapes[i] for i in ids], dtype=object)
+    near = shapely.STRtree(outlines).query(outlines, predicate="dwithin", distance=WIDEST_GAP_MM)
     overlaps, gaps = [], []
-    for a, b in pairs.T:
+    for a, b in near.T[near[0] < near[1]]:
         first, second = ids[a], ids[b]
-        if a >= b or placements[first].island != placements[second].island:
+        if placements[first].island != placements[second].island:
             continue
-        common = shapely.intersection(outlines[a], outlines[b])
-        if common.area > LEAST_OVERLAP_MM2:
-            parts = [p for p in shapely.get_parts(common) if isinstance(p, Polygon)]
-            outer = [_pairs(np.asarray(part.exterior.coords)) for part in parts]
+        area, rings_mm, line = _met(keys[first], keys[second], outlines[a], outlines[b])
+        if rings_mm:
             overlaps.append(
-                schema.Overlap(
-                    first=first, second=second, area_mm2=float(common.area), rings_mm=outer
-                )
+                schema.Overlap(first=first, second=second, area_mm2=area, rings_mm=rings_mm)
             )
-        else:
-            ends = shapely.shortest_line(outlines[a], outlines[b])
-            here, there = _pairs(np.asarray(ends.coords))
-            gaps.append(
-                schema.Gap(
-                    first=first,
-                    second=second,
-                    gap_mm=float(ends.length),
-                    at_mm=(here, there),
-                )
-            )
+        if line is not None:
+            here, there = _pairs(np.asarray(line.coords))
+            gap = float(line.length)
+            gaps.append(schema.Gap(first=first, second=second, gap_mm=gap, at_mm=(here, there)))
     return schema.Fit(overlaps=overlaps, gaps=gaps)
+
+
+_kept: dict[tuple[_Key, _Key], _Met] = {}
+"""What was measured: after an edit, only what moved is measured anew."""
+
+
+def _met(first: _Key, second: _Key, one: Polygon, other: Polygon) -> _Met:
+    known = _kept.get((first, second))
+    if known is not None:
+        return known
+    common = shapely.intersection(one, other)
+    rings = []
+    if common.area > LEAST_OVERLAP_MM2:
+        parts = [part for part in shapely.get_parts(common) if isinstance(part, Polygon)]
+        rings = [_pairs(np.asarray(part.exterior.coords)) for part in parts]
+    line = _median_gap(one, other)
+    if line is None and not rings:
+        line = shapely.shortest_line(one, other)
+    if len(_kept) >= MOST_KEPT:
+        _kept.clear()
+    _kept[first, second] = float(common.area), rings, line
+    return _kept[first, second]
+
+
+def _median_gap(one: Polygon, other: Polygon) -> LineString | None:
+    """The line across a gap of median width, where the rims face each other; None if nowhere."""
+    if not isinstance(one, Polygon):
+        return None
+    ring = resample(np.asarray(one.exterior.coords), RIM_STEP_MM)
+    left, top, right, bottom = other.bounds
+    reach = WIDEST_GAP_MM
+    close = (ring >= [left - reach, top - reach]).all(axis=1)
+    close &= (ring <= [right + reach, bottom + reach]).all(axis=1)
+    if not close.any():
+        return None
+    normals = _outward(ring)[close]
+    lines = shapely.shortest_line(shapely.points(ring[close]), other)
+    ends = shapely.get_coordinates(lines).reshape(-1, 2, 2)
+    way = ends[:, 1] - ends[:, 0]
+    gap = np.linalg.norm(way, axis=1)
+    # A point within the other piece has no gap, and its way no direction.
+    facing = (way * normals).sum(axis=1) > FACING * gap
+    stretch = np.flatnonzero((gap > 1e-6) & (gap <= reach) & facing)
+    if len(stretch) < LEAST_FACING:
+        return None
+    middle = stretch[np.argsort(gap[stretch])[len(stretch) // 2]]
+    found: LineString = lines[middle]
+    return found
+
+
+def _outward(ring: Points) -> Points:
+    """(N, 2) unit normals of an open ring that may run either way round."""
+    x, y = ring[:, 0], ring[:, 1]
+    clockwise = np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y) > 0
+    tangent = np.roll(ring, -1, axis=0) - np.roll(ring, 1, axis=0)
+    tangent /= np.maximum(np.linalg.norm(tangent, axis=1, keepdims=True), 1e-9)
+    normal = np.column_stack([tangent[:, 1], -tangent[:, 0]])
+    return normal if clockwise else -normal
 
 
 def _pairs(points: Points) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in points.round(3)]
-
-
-@router.get("/projects/{project}/compare")
-def get_comparison(
-    request: Request, project: ProjectId, first: Id, second: Id
-) -> schema.Comparison:
-    """How two hypotheses differ."""
-    store = bench(request).store
-    gone = {piece.id for piece in store.piece_rows(project) if piece.discarded}
-    states = [store.state(project, h).placements for h in (first, second)]
-    shown = [{i: p for i, p in s.items() if p.placed and i not in gone} for s in states]
-    return compare(*shown)
 
 
 def compare(first: dict[str, Placement], second: dict[str, Placement]) -> schema.Comparison:
@@ -153,100 +177,6 @@ def _agree(one: Pose, other: Pose) -> bool:
     return bool(apart <= SAME_MM and turned <= SAME_DEG)
 
 
-# Candidate joins
-
-
-@router.get("/projects/{project}/joins")
-def list_joins(
-    request: Request, project: ProjectId, piece: Annotated[Id | None, Query()] = None
-) -> schema.JoinList:
-    """Candidate joins, best first; of one piece, if named."""
-    return bench(request).store.joins(project, piece)
-
-
-@router.get(
-    "/projects/{project}/joins/{join}/picture.png",
-    responses={200: {"content": {"image/png": {}}}},
-    response_class=Response,
-)
-def get_join_picture(
-    request: Request,
-    project: ProjectId,
-    join: JoinId,
-    show: Literal["both", "first", "second"] = "both",
-    size: Annotated[int, Query(ge=32, le=2048)] = 256,
-) -> Response:
-    """The two pieces joined, or one of them in the same view."""
-    from reassembly.io.render import png_bytes, render_placements
-
-    first, second, pose = _joined(bench(request), project, join)
-    whole = [(first, Pose(0.0, 0.0)), (second, pose)]
-    boxes = np.array([fragment.placed(at).bounds for fragment, at in whole])
-    low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
-    side = float((high - low).max()) * (1 + 2 * MARGIN)
-    x, y = ((low + high) / 2).tolist()
-    bounds = (x - side / 2, y - side / 2, x + side / 2, y + side / 2)
-    shown = {"both": whole, "first": whole[:1], "second": whole[1:]}[show]
-    picture = render_placements(shown, side / size, bounds)
-    return _png(png_bytes(picture))
-
-
-@router.get(
-    "/projects/{project}/joins/{join}/strip.png",
-    responses={200: {"content": {"image/png": {}}}},
-    response_class=Response,
-)
-def get_join_strip(request: Request, project: ProjectId, join: JoinId) -> Response:
-    """The paint on both sides of the joint, laid straight: lines that continue run through."""
-    from reassembly.io.render import png_bytes
-
-    return _png(png_bytes(strip(*_joined(bench(request), project, join))))
-
-
-@router.get("/projects/{project}/joins/{join}/profile")
-def get_join_profile(request: Request, project: ProjectId, join: JoinId) -> schema.Profile:
-    """The gap along the joint."""
-    along, gap = gap_profile(*_joined(bench(request), project, join))
-    return schema.Profile(gap_mm=np.column_stack([along, gap]).round(3).tolist())
-
-
-def _png(data: bytes) -> Response:
-    # A join found anew has another id.
-    return Response(data, media_type="image/png", headers={"cache-control": FOREVER})
-
-
-def _joined(open_bench: Workbench, project: str, join: str) -> tuple[Fragment, Fragment, Pose]:
-    row = open_bench.store.join(project, join)
-    pieces = [open_bench.store.piece_row(project, i) for i in (row.first, row.second)]
-    first, second = (_fragment(open_bench, piece) for piece in pieces)
-    return first, second, Pose.from_degrees(row.x_mm, row.y_mm, row.rotation_deg)
-
-
-def _fragment(open_bench: Workbench, row: db.PieceRow) -> Fragment:
-    piece = payload_of(row)
-    sides = (*piece["frame_px"], *piece["offset_px"])
-    return _cached_fragment(
-        str(open_bench.images), piece["picture"], piece["mm_per_px"], row.id, sides
-    )
-
-
-@lru_cache(maxsize=32)
-def _cached_fragment(
-    images: str, picture: str, mm_per_px: float, label: str, sides: tuple[int, ...]
-) -> Fragment:
-    piece: dict[str, Any] = {
-        "id": label,
-        "name": label,
-        "filename": "",
-        "scale_origin": "",
-        "picture": picture,
-        "mm_per_px": mm_per_px,
-        "frame_px": sides[:2],
-        "offset_px": sides[2:],
-    }
-    return fragment_of(piece, FilePath(images))
-
-
 def _joint(first: Fragment, second: Fragment, pose: Pose) -> tuple[Points, Points, Points]:
     """Points along the first piece's rim where the second lies near, in order.
 
@@ -254,8 +184,6 @@ def _joint(first: Fragment, second: Fragment, pose: Pose) -> tuple[Points, Point
         Points (N, 2), mm in the first one's frame; outward normals (N, 2); and the gap (N,),
         below 0 where the pieces overlap.
     """
-    from reassembly.outline.contour import resample
-
     other = second.placed(pose)
     shapely.prepare(other)
     ring = resample(np.asarray(first.polygon.exterior.coords), STEP_MM)
