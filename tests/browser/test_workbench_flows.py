@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -72,6 +73,29 @@ def test_a_folder_is_brought_in_by_drag_and_drop(hands: Hands, drawn: Puzzle) ->
     assert page.locator(".thumb-button").count() == 1
     hands.wait_saved()
     assert [p["name"] for p in hands.pieces() if p["inventory"] == "FR-7"] == [names[0]]
+
+
+def test_a_zip_and_files_are_brought_in_together(hands: Hands, tmp_path: Path) -> None:
+    page = hands.page
+    puzzle = drawn_puzzle(4, seed=6)
+    folder = cut_outs(tmp_path / "some", puzzle)
+    alone = (folder / f"{puzzle.ids[0]}.png").rename(tmp_path / "odd & ü; x='1'.png")
+    archive = Path(shutil.make_archive(str(tmp_path / "rest"), "zip", folder))
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no picture")
+    hands.drop_files(archive, alone, broken)
+    dialog = page.get_by_role("dialog")
+    dialog.locator(".file-list .bad").wait_for()
+    dialog.get_by_label("I know it").click()
+    dialog.get_by_label("One pixel is").click()
+    page.keyboard.type("0.5")
+    page.keyboard.press("Tab")
+    dialog.get_by_role("button", name="Bring in", exact=True).click()
+    dialog.wait_for(state="detached")
+    page.locator(".thumb-button").nth(3).wait_for()
+    names = {piece["name"] for piece in hands.pieces()}
+    assert names == {"odd & ü; x='1'", *puzzle.ids[1:]}
+    assert page.locator(".thumb-name", has_text="odd & ü; x='1'").count() == 1
 
 
 def tray_photograph(path: Path) -> tuple[int, tuple[int, int], tuple[int, int]]:
@@ -141,6 +165,29 @@ def test_solving_shows_its_attempts_and_can_be_cancelled(hands: Hands, drawn: Pu
     page.get_by_text(re.compile(r"Proposal \d is on the board")).wait_for()
     hands.wait_saved()
     assert len(hands.placed()) >= 2
+
+
+def test_only_the_unplaced_are_solved(hands: Hands, drawn: Puzzle) -> None:
+    page = hands.page
+    solve(hands)
+    wait_solved(hands)
+    hands.settle()
+    name = sorted(hands.placed())[0]
+    hands.click(name)
+    page.keyboard.press("t")
+    hands.wait_saved()
+    before = hands.placed()
+    hands.tab("Solve")
+    page.get_by_label(re.compile("^Only the 1 unplaced")).click()
+    solve(hands)
+    page.locator(".progress-card").wait_for()
+    page.locator(".progress-card").wait_for(state="detached", timeout=120_000)
+    hands.wait_saved()
+    after = hands.placed()
+    for other, row in before.items():
+        assert [after[other][k] for k in ("x_mm", "y_mm", "rotation_deg")] == [
+            row[k] for k in ("x_mm", "y_mm", "rotation_deg")
+        ]
 
 
 def test_locked_pieces_stay_and_the_rest_is_solved_around_them(hands: Hands, drawn: Puzzle) -> None:

@@ -173,6 +173,29 @@ def test_a_reference_picture_lies_underneath(hands: Hands, tmp_path: Path) -> No
     assert g > r + 20 and g > b + 20
 
 
+def test_the_tour_is_walked_by_keyboard_and_comes_once(hands: Hands) -> None:
+    page = hands.page
+    page.locator(".board").focus()
+    page.keyboard.press("?")
+    page.get_by_role("button", name="Show the tour").click()
+    tour = page.get_by_role("dialog", name="Tour")
+    titles = []
+    for _ in range(4):
+        titles.append(tour.get_by_role("heading").inner_text())
+        card = tour.locator(".tour-card").bounding_box()
+        assert card is not None
+        assert card["x"] >= 0 and card["x"] + card["width"] <= 1440
+        assert card["y"] >= 0 and card["y"] + card["height"] <= 900
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(150)
+    assert len(set(titles)) == 4
+    tour.wait_for(state="detached")
+    page.reload()
+    page.locator(".board canvas").first.wait_for()
+    page.wait_for_timeout(500)
+    assert page.get_by_role("dialog").count() == 0
+
+
 def test_dark_and_light_keep_words_readable(hands: Hands) -> None:
     page = hands.page
     page.locator(".board").focus()

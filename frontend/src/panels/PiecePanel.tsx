@@ -161,7 +161,7 @@ function Common({ ids }: { ids: readonly Id[] }) {
   if (!first) return null;
   return (
     <>
-      <div className="row wrap">
+      <div className="arrange">
         <Button icon={locked ? "unlock" : "lock"} pressed={locked} onClick={actions.toggleLock} hint="L">{locked ? "Unlock" : "Lock"}</Button>
         <Button onClick={actions.bringToFront} hint="Page up">To front</Button>
         <Button onClick={actions.sendToBack} hint="Page down">To back</Button>
