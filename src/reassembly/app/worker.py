@@ -19,7 +19,7 @@ import psutil
 from reassembly.errors import InputError, InputWarning
 from reassembly.solvers.base import Cancelled
 
-__all__ = ["KINDS", "Report", "Task", "work"]
+__all__ = ["KINDS", "Task", "work"]
 
 KINDS = {
     "inspect": "reassembly.app.imports:inspect_upload",
@@ -35,8 +35,6 @@ KINDS = {
 REPORT_EVERY_S = 0.15
 PATIENCE = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", 10)
 """Windows has names for it, other systems numbers."""
-
-Report = Callable[[float, str, Any], None]
 
 
 class Task:
