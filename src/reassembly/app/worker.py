@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -116,7 +117,7 @@ def _outcome(task: Task) -> tuple[Any, ...]:
         return ("cancelled",)
     except InputError as error:
         # Its path lies within the workspace, and means nothing to a person but by its end.
-        name = "" if error.path is None else f"{os.path.basename(error.path)}: "  # noqa: PTH119
+        name = "" if error.path is None else f"{Path(error.path).name}: "
         return "failed", f"{name}{error.what}", error.remedy
     except MemoryError:
         return "failed", "there is not enough memory for this", "Close other programs, or take less"
