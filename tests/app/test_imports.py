@@ -240,7 +240,9 @@ def test_a_zip_and_a_folder_of_folders_come_in_whole(server: Live) -> None:
         files[f"box/drawer 1/{name}"] = data
         files[f"box/drawer 2/{name}"] = data
     server.bring_in(project, files, mm_per_px=0.5)
-    names = sorted(piece["name"] for piece in _pieces(server, project))
+    (unknown,) = server.bring_in(project, {"t.zip": files["trays.zip"]})["result"]["warnings"]
+    assert "3 pieces is unknown" in unknown and "--" not in unknown
+    names = sorted(piece["name"] for piece in _pieces(server, project)[:7])
     assert names == sorted(
         ["fragment_0", "fragment_1", "fragment_2"] + 2 * ["fragment_0", "fragment_1"]
     )
@@ -261,6 +263,16 @@ def test_what_cannot_be_read_is_named_and_the_rest_comes_in(server: Live) -> Non
     started = server.post(f"/projects/{project}/imports", {"upload": only["id"]})
     job = server.wait(started["job"], "failed")
     assert job["error"]["remedy"]
+
+
+def test_a_piece_with_a_second_part_says_so_in_the_pages_words(server: Live) -> None:
+    rgba = np.zeros((200, 300, 4), np.uint8)
+    cv2.circle(rgba, (90, 100), 70, (90, 120, 200, 255), -1)
+    cv2.circle(rgba, (240, 100), 40, (90, 120, 200, 255), -1)
+    project, _ = server.project()
+    server.bring_in(project, {"two.png": _encoded(rgba, "PNG")}, mm_per_px=0.5)
+    (piece,) = _pieces(server, project)
+    assert "as a tray" in piece["warnings"][0] and "reassembly" not in piece["warnings"][0]
 
 
 def test_files_can_be_chosen_and_an_upload_belongs_to_its_project(server: Live) -> None:

@@ -85,7 +85,7 @@ def test_locked_pieces_stay_and_steer_and_the_unplaced_join_them(server: Live) -
     placed = [i for i, p in after.items() if p["placed"]]
     assert len(placed) > 2
     # What is placed stays with the scope "unplaced", locked or not.
-    loose = next(i for i in placed if i not in (first, second))
+    loose = next(i for i in placed if i not in (first, second, rest[-1]))
     moved = {"op": "place", "piece": loose, "x_mm": 500.0, "y_mm": 500.0, "island": 1}
     server.edit(project, hypothesis, {"op": "unplace", "piece": rest[-1]}, moved)
     server.wait(_solve(server, project, hypothesis, scope="unplaced"))

@@ -305,6 +305,20 @@ def test_the_last_hypothesis_stays_and_a_deleted_project_is_gone(bench: Bench) -
     assert bench.heard[-1][1][0] == "gone"
 
 
+def test_pictures_are_forgotten_only_when_nothing_can_bring_them_back(bench: Bench) -> None:
+    a = bench.ids[0]
+    bench.edit(SetPicture(piece=a, picture="1" * 64))
+    bench.store.add_pictures([_picture("2" * 64), _picture("3" * 64)])
+    assert bench.store.forget_pictures(lambda sha: sha != "3" * 64) == ["2" * 64]
+    for piece in bench.ids:
+        bench.edit(SetPicture(piece=piece, picture="1" * 64))
+    # No piece shows it now, but undo would.
+    assert "0" * 64 not in bench.store.forget_pictures(lambda _: True)
+    bench.store.undo(bench.project, bench.hypothesis, ME)
+    bench.store.delete_project(bench.project)
+    assert set(bench.store.forget_pictures(lambda _: True)) == {"0" * 64, "1" * 64}
+
+
 def test_bringing_the_same_job_in_twice_adds_its_pieces_once(bench: Bench) -> None:
     made = {**_piece("D", "0" * 64), "id": new_id()}
     for _ in range(2):

@@ -20,6 +20,8 @@ __all__ = ["Workbench", "default_workspace"]
 LOCK_NAME = "workspace.lock"
 KEPT_DAYS = 7
 """Uploads and exports are kept so long."""
+JUST_NOW_S = 600.0
+"""A picture so new may belong to a job that is not done."""
 
 
 class Workbench:
@@ -41,6 +43,7 @@ class Workbench:
         tasks = self.tasks
         self.jobs = Jobs(self.store, self.hub, tasks.prepare, tasks.finish, tasks.clean)
         self.demo_project: str | None = None
+        self._forget_pictures()
 
     @property
     def images(self) -> Path:
@@ -59,6 +62,22 @@ class Workbench:
         self.jobs.stop()
         self.store.close()
         self._hold.close()
+
+    def delete_project(self, project_id: str) -> None:
+        """Removes a project, its jobs, and the pictures that were only its own."""
+        self.jobs.cancel_all(project_id)
+        self.store.delete_project(project_id)
+        self._forget_pictures()
+
+    def _forget_pictures(self) -> None:
+        oldest = time.time() - JUST_NOW_S
+
+        def old(sha256: str) -> bool:
+            folder = self.images / sha256
+            return not folder.is_dir() or folder.stat().st_mtime < oldest
+
+        for sha256 in self.store.forget_pictures(old):
+            shutil.rmtree(self.images / sha256, ignore_errors=True)
 
     def _sweep(self) -> None:
         """Removes uploads that nobody imported, and exports that were surely fetched."""

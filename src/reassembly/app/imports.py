@@ -25,7 +25,7 @@ from reassembly.app.pictures import keep_cut_out, keep_photograph, level_webp
 from reassembly.app.worker import Task
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.images import MAX_PIXELS, Picture, is_image_name, read_image
-from reassembly.io.readers import PuzzleSource, find_puzzles
+from reassembly.io.readers import SEVERAL_PARTS, PuzzleSource, find_puzzles
 from reassembly.io.segment import Piece, find_pieces, segment_many
 from reassembly.puzzle import Fragment, Puzzle
 
@@ -46,6 +46,12 @@ SEVERAL_SHARE = 0.1
 PERSPECTIVE = 0.02
 """Rulers that disagree by more tell of a photograph taken at an angle."""
 MIN_PIECE_PX = 100.0
+SEVERAL_WORDS = (
+    "this picture shows several separate parts, and only the largest is taken; if they are several "
+    "pieces, bring it in as a tray"
+)
+COMMAND_LINE = "--mm-per-px"
+"""In words that are for the command line only."""
 RULER_SHARE, RULER_ASPECT = 0.7, 3.5
 """Of a clicked line that lies on the ruler; and how much longer than wide that is."""
 RESERVED = {"con", "prn", "aux", "nul"} | {f"{p}{n}" for p in ("com", "lpt") for n in range(1, 10)}
@@ -282,12 +288,12 @@ def import_upload(task: Task) -> dict[str, Any]:
     done = 0
     if puzzles:
         for source in find_puzzles(root):
-            _take(source.load(mm_per_px=mm_per_px), harvest, origin, mm_per_px is not None)
+            _take(_loaded(source, root, mm_per_px), harvest, origin, mm_per_px is not None)
         pictures = trays = []
     for entry in zips:
         task.report(done / steps, f"reading {entry['name']}")
         for source in find_puzzles(root / entry["path"]):
-            _take(source.load(mm_per_px=mm_per_px), harvest, origin, mm_per_px is not None)
+            _take(_loaded(source, root, mm_per_px), harvest, origin, mm_per_px is not None)
         done += 1
     for entry in trays:
         task.report(done / steps, f"cutting pieces out of {entry['name']}")
@@ -351,6 +357,18 @@ def _scale_by_rulers(rulers: list[dict[str, float]]) -> float:
     if not 1e-4 <= mm_per_px <= 100.0:
         raise InputError(f"{mm_per_px:g} mm a pixel is no scale", "Check the ruler's length")
     return mm_per_px
+
+
+def _loaded(source: PuzzleSource, root: Path, mm_per_px: float | None) -> Puzzle:
+    """A puzzle; its warnings name files as they were sent."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", InputWarning)
+        puzzle = source.load(mm_per_px=mm_per_px)
+    for warning in caught:
+        text = str(warning.message).removeprefix(str(root)).lstrip("\\/")
+        if COMMAND_LINE not in text:  # Of an unknown scale there will be a word at the end.
+            warnings.warn(text.replace(SEVERAL_PARTS, SEVERAL_WORDS), InputWarning)
+    return puzzle
 
 
 def _take(puzzle: Puzzle, harvest: _Harvest, origin: str, told: bool) -> None:
@@ -436,7 +454,8 @@ def _load(folder: Path, mm_per_px: float | None) -> tuple[Sequence[Fragment], di
         if about is None:
             continue  # The unknown scale, of which there will be a word at the end.
         if about in read:
-            doubts.setdefault(about, []).append(text[len(about) + 2 :])
+            doubt = text[len(about) + 2 :].replace(SEVERAL_PARTS, SEVERAL_WORDS)
+            doubts.setdefault(about, []).append(doubt)
         else:
             warnings.warn(text, InputWarning)
     return fragments, doubts

@@ -253,10 +253,10 @@ class Jobs:
                 _, live.fraction, live.stage, preview = message
                 live.preview = preview or live.preview
                 self._tell(row, preview)
-            elif message[0] == "done":
+            elif message[0] == "done" and not live.cancelled:
                 self._complete(row, message[1])
                 return
-            elif message[0] == "cancelled":
+            elif message[0] in {"done", "cancelled"}:
                 self._end(row.id, "cancelled")
                 return
             else:

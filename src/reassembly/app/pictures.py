@@ -109,6 +109,7 @@ def write_picture(images: Path, sha256: str, data: bytes, rgba: Rgba) -> None:
     """
     target = images / sha256
     if target.is_dir():
+        os.utime(target)  # In use again: nobody may tidy it away now.
         return
     images.mkdir(parents=True, exist_ok=True)
     staging = images / f".new-{secrets.token_hex(6)}"

@@ -68,9 +68,7 @@ def change_project(
 @router.delete("/projects/{project}", status_code=204)
 def delete_project(request: Request, project: ProjectId) -> None:
     """Removes a project with its history."""
-    open_bench = bench(request)
-    open_bench.jobs.cancel_all(project)
-    open_bench.store.delete_project(project)
+    bench(request).delete_project(project)
 
 
 @router.get("/projects/{project}/pieces", response_model=list[schema.Piece])

@@ -58,7 +58,7 @@ class Guard:
     Args:
         host: the address the server listens on.
         token: demanded of every request, unless None.
-        upload_bytes: how much an upload may send; `uploads` tells which paths are uploads.
+        upload_bytes: how much an upload may send.
     """
 
     def __init__(self, app: ASGIApp, *, host: str, token: str | None, upload_bytes: int) -> None:
@@ -102,7 +102,7 @@ class Guard:
             what = f"this server does not answer to the name {host[:100]!a}"
             return 403, what, "Use the address that it printed"
         origin = headers.get("origin")
-        foreign = origin is not None and urlsplit_or_none(origin) != host.lower()
+        foreign = origin is not None and _netloc(origin) != host.lower()
         site = headers.get("sec-fetch-site", "none")
         if scope["method"] not in SAFE_METHODS:
             foreign = foreign or site not in {"same-origin", "none"}
@@ -112,7 +112,7 @@ class Guard:
 
     def _may_be_called(self, name: str) -> bool:
         if is_loopback(self.host):
-            return name in LOOPBACK
+            return name in {*LOOPBACK, self.host}
         if name in self._names or name in LOOPBACK:
             return True
         # Without a name there is no DNS to be turned against us, and the token is asked for.
@@ -148,7 +148,7 @@ def _hostname(url: str) -> str | None:
         return None
 
 
-def urlsplit_or_none(origin: str) -> str | None:
+def _netloc(origin: str) -> str | None:
     """Host and port of an origin, or None."""
     try:
         parts = urlsplit(origin)

@@ -12,7 +12,6 @@ from reassembly.app.operations import (
     Length,
     MmPerPx,
     Operation,
-    Placement,
     Planar,
     Sha,
     State,
@@ -459,12 +458,3 @@ class Fit(BaseModel):
 
     overlaps: list[Overlap]
     gaps: list[Gap]
-
-
-class PlacedProposal(BaseModel):
-    """One answer of a solver."""
-
-    rank: int
-    confidence: float | None
-    placed: int
-    placements: dict[Id, Placement]

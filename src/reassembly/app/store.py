@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from sqlalchemy.orm import Session
 
 from reassembly.app import database as db
 from reassembly.app import schema
+from reassembly.app.document import FORMAT, VERSION
 from reassembly.app.operations import (
     OPERATIONS,
     Describe,
@@ -50,6 +52,7 @@ LONGEST_REPLAY = 500
 """Messages that a window may have missed before it is told to read everything anew."""
 MOST_TEXTS = 64
 FIRST_HYPOTHESIS = "First hypothesis"
+_HASH = re.compile(r"\b[0-9a-f]{64}\b")
 _PROJECT_OPERATIONS = (Judge, Describe, Scale, Discard, SetPicture)
 
 Message = tuple[str, int | None, dict[str, Any]]
@@ -270,6 +273,29 @@ class Store:
         with self.writing() as change:
             _add_pictures(change.session, pictures)
 
+    def forget_pictures(self, old: Callable[[str], bool]) -> list[str]:
+        """Drops pictures that no piece, state or event refers to any more.
+
+        Args:
+            old: whether a picture has been there long enough; one that a job is about to use
+                has not.
+
+        Returns:
+            The hashes of those dropped, whose files may go.
+        """
+        with self.writing() as change:
+            session = change.session
+            used = set(session.scalars(select(db.PieceRow.picture)))
+            for column in (db.HypothesisRow.state, db.EventRow.operations, db.EventRow.inverse):
+                for text in session.scalars(select(column).where(column.contains('"picture"'))):
+                    used.update(_HASH.findall(text))
+            known = session.scalars(select(db.PictureRow.sha256)).all()
+            gone = [sha256 for sha256 in known if sha256 not in used and old(sha256)]
+            for start in range(0, len(gone), 500):
+                part = gone[start : start + 500]
+                session.execute(delete(db.PictureRow).where(db.PictureRow.sha256.in_(part)))
+            return gone
+
     def add_pieces(
         self,
         project_id: str,
@@ -449,8 +475,8 @@ class Store:
         with self.reading() as session:
             row = _project(session, project_id)
             return {
-                "format": "reassembly-project",
-                "version": 1,
+                "format": FORMAT,
+                "version": VERSION,
                 "name": row.name,
                 "note": row.note,
                 "created_at": row.created_at,

@@ -430,7 +430,7 @@ def proposal_operation(
     for number in sorted({pose["island"] for pose in poses.values()} - numbers.keys()):
         taken = stay | set(numbers.values())
         numbers[number] = next(k for k in range(1, len(taken) + 2) if k not in taken)
-    for i in free:
+    for i in sorted(free):
         pose = poses.get(i)
         place: dict[str, Any] = {"placed": False}
         if pose is not None:

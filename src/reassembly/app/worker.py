@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -19,7 +20,7 @@ import psutil
 from reassembly.errors import InputError, InputWarning
 from reassembly.solvers.base import Cancelled
 
-__all__ = ["KINDS", "Report", "Task", "work"]
+__all__ = ["KINDS", "Task", "work"]
 
 KINDS = {
     "inspect": "reassembly.app.imports:inspect_upload",
@@ -35,8 +36,6 @@ KINDS = {
 REPORT_EVERY_S = 0.15
 PATIENCE = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", 10)
 """Windows has names for it, other systems numbers."""
-
-Report = Callable[[float, str, Any], None]
 
 
 class Task:
@@ -118,7 +117,7 @@ def _outcome(task: Task) -> tuple[Any, ...]:
         return ("cancelled",)
     except InputError as error:
         # Its path lies within the workspace, and means nothing to a person but by its end.
-        name = "" if error.path is None else f"{os.path.basename(error.path)}: "  # noqa: PTH119
+        name = "" if error.path is None else f"{Path(error.path).name}: "
         return "failed", f"{name}{error.what}", error.remedy
     except MemoryError:
         return "failed", "there is not enough memory for this", "Close other programs, or take less"

@@ -29,6 +29,7 @@ __all__ = [
     "fit_judge",
     "fit_network",
     "join_pools",
+    "screened",
     "train_judge",
 ]
 
@@ -48,6 +49,8 @@ class JudgeSettings:
     false: int = 896
     """False ones."""
     hidden: int = 24
+    shown: int = 40
+    """Proposals of a pair that the judge learns from: those that the screen lets through."""
     seed: int = 0
 
 
@@ -151,28 +154,43 @@ def fit_network(
         if progress is not None:
             progress(done, steps, what)
 
-    seen = []
-    for pool in pools:
-        seen.append(seen_by(verifier, pool, torch.arange(len(pool)))[0])
-        told("looking at joins")
-    best: list[tuple[Tensor, Tensor]] = []
-    for part in range(PARTS):
-        rest = [_part(pool, own, part, False) for pool, own in zip(pools, seen, strict=True)]
-        judge = fit_judge([pool for pool, _ in rest], [own for _, own in rest], settings)
-        for pool, own in zip(pools, seen, strict=True):
-            held, logits = _part(pool, own, part, True)
-            with torch.no_grad():
-                best.append(best_of_pairs(held, judge(held.tensors["evidence"], logits)))
-        told("calibrating")
     network = JoinNetwork(verifier.config)
     network.verifier = verifier
     network.screen = fit_judge(pools, [None] * len(pools), settings)
     told("fitting the screen")
-    network.judge = fit_judge(pools, seen, settings)
+    shown, seen = [], []
+    for pool in pools:
+        shown.append(screened(pool, network.screen, settings.shown))
+        seen.append(seen_by(verifier, shown[-1], torch.arange(len(shown[-1])))[0])
+        told("looking at joins")
+    best: list[tuple[Tensor, Tensor]] = []
+    for part in range(PARTS):
+        rest = [_part(pool, own, part, False) for pool, own in zip(shown, seen, strict=True)]
+        judge = fit_judge([pool for pool, _ in rest], [own for _, own in rest], settings)
+        for pool, own in zip(shown, seen, strict=True):
+            held, logits = _part(pool, own, part, True)
+            with torch.no_grad():
+                best.append(best_of_pairs(held, judge(held.tensors["evidence"], logits)))
+        told("calibrating")
+    network.judge = fit_judge(shown, seen, settings)
     told("fitting the judge")
     logits, true = (torch.cat(parts) for parts in zip(*best, strict=True))
     network.scale.copy_(torch.tensor(calibrated(logits, true)))
     return network.eval()
+
+
+def screened(pool: JoinPool, screen: JoinJudge, count: int) -> JoinPool:
+    """Of every pair the proposals that the screen likes best: what the verifier is shown."""
+    with torch.no_grad():
+        logits = screen(pool.tensors["evidence"], torch.zeros(len(pool)))
+    pair = pool.tensors["pair"]
+    # Stable sorting twice: by pair, and within pairs the best first.
+    order = logits.argsort(descending=True, stable=True)
+    order = order[pair[order].argsort(stable=True)]
+    _, counts = torch.unique_consecutive(pair[order], return_counts=True)
+    first = (counts.cumsum(0) - counts).repeat_interleave(counts)
+    rows = order[torch.arange(len(order)) - first < count]
+    return JoinPool({name: values[rows] for name, values in pool.tensors.items()}, pool.pictures)
 
 
 def _part(pool: JoinPool, seen: Tensor, part: int, inside: bool) -> tuple[JoinPool, Tensor]:

@@ -15,7 +15,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from reassembly.config import Config
 from reassembly.errors import InputError
-from reassembly.matching.crops import crops
+from reassembly.matching.crops import crops, crops_of_pair
 from reassembly.matching.verifier import SHIFT_UNIT_MM, TURN_UNIT, JoinVerifier
 from reassembly.training.joins import FALSE, TRUE, JoinPool
 from reassembly.weights import load_module, load_weights
@@ -122,10 +122,20 @@ class VerifierStage:
 
 @torch.no_grad()
 def seen_by(network: JoinVerifier, pool: JoinPool, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits (K,) and corrections (K, 3) of proposals (K,)."""
+    """Logits (K,) and corrections (K, 3) of proposals (K,), those of a pair one after the other."""
     logits, corrections = [], []
-    for part in torch.split(rows, SHOWN_AT_ONCE):
-        shown = crops(pool.pictures, *(pool.tensors[n][part] for n in CROP))
+    if rows.is_cuda:
+        parts = torch.split(rows, SHOWN_AT_ONCE)
+    else:
+        _, counts = torch.unique_consecutive(pool.tensors["pair"][rows], return_counts=True)
+        parts = torch.split(rows, counts.tolist())
+    for part in parts:
+        fixed, moving, *place = (pool.tensors[n][part] for n in CROP)
+        shown = (
+            crops(pool.pictures, fixed, moving, *place)
+            if rows.is_cuda
+            else crops_of_pair(pool.pictures, int(fixed[0]), int(moving[0]), *place)
+        )
         one, other = network(shown)
         logits.append(one)
         corrections.append(other)
