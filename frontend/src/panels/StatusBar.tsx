@@ -1,11 +1,14 @@
 /** The line at the bottom: what is saved, how many pieces lie, where the pointer is. */
 import { useEffect, useRef, type RefObject } from "react";
+import { api } from "../api/client";
+import type { Job } from "../api/types";
 import type { Board } from "../board/Board";
 import { cameraStore } from "../board/camerastore";
 import { trim } from "../geometry/scale";
-import { Button } from "../parts/Button";
+import { Button, IconButton } from "../parts/Button";
 import { bench, livePieces, placedIds } from "../state/bench";
 import { useStore } from "../state/store";
+import { isOver, tell } from "../state/sync";
 import { view } from "../state/view";
 
 /** CSS pixels in a millimetre: 100 % is life size on a screen that keeps to the rule. */
@@ -22,6 +25,7 @@ export function StatusBar({ board }: { board: RefObject<Board | null> }) {
       <Button kind="quiet" pressed={tray} onClick={() => view.set({ tray: !tray })}>Tray</Button>
       <Saved />
       <span>{placed} of {all} placed{chosen > 0 && ` · ${chosen} chosen`}</span>
+      <Running />
       <span className="spacer" />
       <Pointer />
       <button type="button" className="link" title="Life size" onClick={() => {
@@ -33,6 +37,23 @@ export function StatusBar({ board }: { board: RefObject<Board | null> }) {
       <Button kind="quiet" pressed={side} onClick={() => view.set({ side: !side })}>Panel</Button>
     </footer>
   );
+}
+
+const DOING: Partial<Record<Job["kind"], string>> = {
+  import: "Bringing in", solve: "Solving", joins: "Looking for joins", repair: "Repairing", export: "Exporting",
+};
+
+/** What goes on in the background, wherever it was started. */
+function Running() {
+  const jobs = useStore(bench, (now) => now.jobs);
+  return Object.values(jobs)
+    .filter((job) => !isOver(job) && DOING[job.kind])
+    .map((job) => (
+      <span key={job.id} className="running" title={job.stage}>
+        {DOING[job.kind]} {Math.round(job.fraction * 100)} %
+        <IconButton icon="close" label={`Cancel: ${DOING[job.kind]}`} onClick={() => void tell(() => api.cancel(job.id))} />
+      </span>
+    ));
 }
 
 function Saved() {

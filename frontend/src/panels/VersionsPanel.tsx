@@ -8,6 +8,7 @@ import { bench, open } from "../state/bench";
 import { useStore } from "../state/store";
 import { goTo } from "../state/sync";
 import { branchFrom, deleteHypothesis, renameHypothesis } from "../state/versions";
+import { Confidence } from "./PiecePanel";
 import { sayWhen } from "./Projects";
 
 export function VersionsPanel() {
@@ -38,15 +39,17 @@ function Version({ one, current, last }: { one: HypothesisSummary; current: Id |
     };
   }, [project, one.id, revision]);
   const open_ = one.id === current;
+  const placed = placements ? Object.values(placements).filter((row) => row.placed).length : one.placed;
   return (
     <li className={open_ ? "version current" : "version"}>
       {placements && <MiniAssembly placements={placements} label={`Picture of ${one.name}`} height={76} />}
       <div className="version-words">
         <strong>{one.name}</strong>{open_ && <span className="tag">open</span>}
         <p className="faint">
-          {one.placed} placed · step {revision} · {sayWhen(one.changed_at)}
+          {placed} placed · step {revision} · {sayWhen(one.changed_at)}
           {parent && ` · from “${parent}”`}
         </p>
+        {one.confidence !== null && <Confidence value={one.confidence} />}
       </div>
       <div className="row wrap">
         {!open_ && project && <Button onClick={() => goTo(project, one.id)}>Open</Button>}

@@ -46,6 +46,7 @@ function close(): void {
   stream?.close();
   stream = null;
   leave();
+  document.title = "reassembly";
   bench.set({
     project: null, hypothesis: null, pieces: [], hypotheses: [], judgements: [], jobs: {},
     previews: {}, state: NOTHING, unsaved: 0, can_undo: false, can_redo: false,
