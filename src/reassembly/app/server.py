@@ -16,6 +16,7 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
+from sqlalchemy.exc import OperationalError
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
@@ -99,6 +100,18 @@ def _answer_errors(app: FastAPI) -> None:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
         return problem(422, f"{place[:200]}: {first['msg']}", "Correct the request")
+
+    @app.exception_handler(OperationalError)
+    async def _(request: Request, error: OperationalError) -> JSONResponse:
+        what = f"the workspace cannot be read or written ({error.orig})"
+        return problem(503, what, "Make room on its disk, and see that nobody else has it open")
+
+    @app.exception_handler(Exception)
+    async def _(request: Request, error: Exception) -> JSONResponse:
+        what = f"this failed inside the program ({type(error).__name__})"
+        return problem(
+            500, what, "This is our fault: please report it with what the server printed"
+        )
 
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> JSONResponse:
