@@ -7,7 +7,13 @@ import { defineConfig, type Plugin } from "vite";
 
 const here = import.meta.dirname;
 const built = join(here, "..", "src", "reassembly", "app", "static");
-const singles = ["index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"];
+const singles = [
+  "index.html",
+  "package.json",
+  "package-lock.json",
+  "tsconfig.json",
+  "vite.config.ts",
+];
 
 /** SHA-256 over "path NUL text NUL" of every source in order of its path, line ends as LF. */
 function sourceHash(): string {

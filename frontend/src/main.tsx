@@ -9,5 +9,10 @@ import "./styles/panels.css";
 import "./styles/dialogs.css";
 
 const root = document.getElementById("page");
-if (root) createRoot(root).render(<Crash><App /></Crash>);
+if (root)
+  createRoot(root).render(
+    <Crash>
+      <App />
+    </Crash>,
+  );
 void start();

@@ -1,7 +1,23 @@
 /** Calls to the server; every failure is a `Refusal` with words for the person. */
 import type {
-  About, Comparison, EditResult, Fit, HistoryEvent, Hypothesis, HypothesisSummary, Id, Job, Join,
-  Op, Piece, Project, ProjectSummary, RulerLine, State, Trouble, Upload,
+  About,
+  Comparison,
+  EditResult,
+  Fit,
+  HistoryEvent,
+  Hypothesis,
+  HypothesisSummary,
+  Id,
+  Job,
+  Join,
+  Op,
+  Piece,
+  Project,
+  ProjectSummary,
+  RulerLine,
+  State,
+  Trouble,
+  Upload,
 } from "./types";
 
 export class Refusal extends Error {
@@ -135,11 +151,17 @@ export const api = {
   solve: (
     p: Id,
     h: Id,
-    wish: { solver: string | null; seed: number; scope: "all" | "unplaced"; apply: boolean } & Signature,
+    wish: {
+      solver: string | null;
+      seed: number;
+      scope: "all" | "unplaced";
+      apply: boolean;
+    } & Signature,
   ) => post<{ job: Job }>(`${hypothesis(p, h)}/solve`, wish),
   applyProposal: (j: Id, rank: number, name: string | null, by: Signature) =>
     post<Hypothesis>(`/api/jobs/${j}/proposals/${rank}/apply`, { name, ...by }),
-  findJoins: (p: Id, by: Signature) => post<{ job: Job }>(`${project(p)}/joins`, { seed: 0, ...by }),
+  findJoins: (p: Id, by: Signature) =>
+    post<{ job: Job }>(`${project(p)}/joins`, { seed: 0, ...by }),
   joins: (p: Id, piece: Id) =>
     get<{ joins: Join[]; found_at: string | null; stale: boolean }>(
       `${project(p)}/joins?piece=${piece}`,

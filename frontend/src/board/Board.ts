@@ -41,7 +41,12 @@ export class Board {
   private readonly handle = new Circle({ radius: 7, strokeWidth: 2, visible: false });
   private readonly stem = new Line({ strokeWidth: 1.5, visible: false });
   /** The line of a lasso or the frame of a marquee, in screen pixels. */
-  private readonly loop = new Line({ closed: true, dash: [5, 4], strokeWidth: 1.5, visible: false });
+  private readonly loop = new Line({
+    closed: true,
+    dash: [5, 4],
+    strokeWidth: 1.5,
+    visible: false,
+  });
   private readonly sprites = new Sprites(() => this.redraw());
   private readonly snapshot = new Snapshot();
   private readonly keypoints = new Map<Id, readonly Point[]>();
@@ -71,7 +76,11 @@ export class Board {
     this.stage.add(this.content, this.marks);
     this.sizes = new ResizeObserver(() => this.resize());
     this.sizes.observe(container);
-    this.stops.push(bench.watch(() => this.follow()), fit.watch(() => this.redraw()), followFit());
+    this.stops.push(
+      bench.watch(() => this.follow()),
+      fit.watch(() => this.redraw()),
+      followFit(),
+    );
     this.stops.push(view.watch(() => requestAnimationFrame(() => this.restyle())));
     this.resize();
     this.follow();
@@ -192,7 +201,9 @@ export class Board {
     for (const { piece, placement } of this.items) {
       const then = measured[piece.id];
       if (
-        !then?.placed || then.x_mm !== placement.x_mm || then.y_mm !== placement.y_mm ||
+        !then?.placed ||
+        then.x_mm !== placement.x_mm ||
+        then.y_mm !== placement.y_mm ||
         then.rotation_deg !== placement.rotation_deg
       ) {
         moved.add(piece.id);
@@ -208,7 +219,11 @@ export class Board {
     const preview = this.preview;
     const another = this.seen?.hypothesis !== hypothesis;
     const changed =
-      another || this.seen?.pieces !== pieces || this.seen.state !== state || preview || this.wasPreviewed;
+      another ||
+      this.seen?.pieces !== pieces ||
+      this.seen.state !== state ||
+      preview ||
+      this.wasPreviewed;
     if (changed) {
       this.items = preview ? withPreview(now, preview) : itemsOf(now);
       this.seen = { pieces, state, hypothesis };
@@ -233,7 +248,10 @@ export class Board {
     const box = this.boxOf(this.items);
     const seen = visibleBox(this.camera, this.width, this.height);
     const inside =
-      box.left >= seen.left && box.right <= seen.right && box.top >= seen.top && box.bottom <= seen.bottom;
+      box.left >= seen.left &&
+      box.right <= seen.right &&
+      box.top >= seen.top &&
+      box.bottom <= seen.bottom;
     if (ended || !inside) this.fit();
   }
 
@@ -328,7 +346,9 @@ export class Board {
 
   private placeHandle(): void {
     const { selection } = bench.get();
-    const chosen = this.items.filter((item) => selection.has(item.piece.id) && !item.placement.locked);
+    const chosen = this.items.filter(
+      (item) => selection.has(item.piece.id) && !item.placement.locked,
+    );
     const shown = chosen.length > 0 && !this.wasPreviewed;
     this.handle.visible(shown);
     this.stem.visible(shown);
@@ -355,10 +375,17 @@ function withPreview(now: Bench, preview: ReadonlyMap<Id, Pose>): Item[] {
   for (const [id, pose] of preview) {
     const before = placements[id];
     placements[id] = {
-      placed: true, locked: before?.locked ?? false, group: before?.group ?? null,
-      z: before?.z ?? 0, opacity: 1, island: (pose as { island?: number }).island ?? 1,
-      gain: before?.gain ?? null, confidence: null,
-      x_mm: pose.x_mm, y_mm: pose.y_mm, rotation_deg: pose.rotation_deg,
+      placed: true,
+      locked: before?.locked ?? false,
+      group: before?.group ?? null,
+      z: before?.z ?? 0,
+      opacity: 1,
+      island: (pose as { island?: number }).island ?? 1,
+      gain: before?.gain ?? null,
+      confidence: null,
+      x_mm: pose.x_mm,
+      y_mm: pose.y_mm,
+      rotation_deg: pose.rotation_deg,
     };
   }
   return itemsOf({ ...now, state: { ...now.state, placements } });

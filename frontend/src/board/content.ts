@@ -59,7 +59,17 @@ export function paintContent(
   const visible = visibleItems(canvas, scene, covered);
   for (const { item, pose } of visible) {
     const { opacity, gain } = item.placement;
-    paintPiece(context, canvas.camera, item.drawable, pose, opacity, gain, ratio, sprites, canvas.still);
+    paintPiece(
+      context,
+      canvas.camera,
+      item.drawable,
+      pose,
+      opacity,
+      gain,
+      ratio,
+      sprites,
+      canvas.still,
+    );
   }
   if (view.outlines) {
     for (const { item, pose } of visible) {
@@ -106,14 +116,19 @@ function visibleItems(canvas: Canvas, scene: Scene, covered: Box | null): Seen[]
     const pose = scene.live.get(item.piece.id) ?? item.placement;
     const reach = item.drawable.reach_mm;
     if (
-      inner && pose.x_mm - reach > inner.left && pose.x_mm + reach < inner.right &&
-      pose.y_mm - reach > inner.top && pose.y_mm + reach < inner.bottom
+      inner &&
+      pose.x_mm - reach > inner.left &&
+      pose.x_mm + reach < inner.right &&
+      pose.y_mm - reach > inner.top &&
+      pose.y_mm + reach < inner.bottom
     ) {
       continue;
     }
     if (
-      pose.x_mm + reach >= shown.left && pose.x_mm - reach <= shown.right &&
-      pose.y_mm + reach >= shown.top && pose.y_mm - reach <= shown.bottom
+      pose.x_mm + reach >= shown.left &&
+      pose.x_mm - reach <= shown.right &&
+      pose.y_mm + reach >= shown.top &&
+      pose.y_mm - reach <= shown.bottom
     ) {
       seen.push({ item, pose });
     }
@@ -124,7 +139,11 @@ function visibleItems(canvas: Canvas, scene: Scene, covered: Box | null): Seen[]
 function paintReference(canvas: Canvas, reference: Reference, sprites: Sprites): void {
   const { context, camera, ratio } = canvas;
   const picture = sprites.get(
-    () => pictureUrl.photo(reference.picture), reference.picture, 2048, null, canvas.still,
+    () => pictureUrl.photo(reference.picture),
+    reference.picture,
+    2048,
+    null,
+    canvas.still,
   );
   if (!picture) return;
   const { width, height } = picture as ImageBitmap;
@@ -168,7 +187,9 @@ function paintOverlaps(canvas: Canvas, scene: Scene): void {
   const [x, y] = toScreen(camera, 0, 0);
   const scale = camera.px_per_mm * ratio;
   context.setTransform(scale, 0, 0, scale, x * ratio, y * ratio);
-  pattern.setTransform(new DOMMatrix([1 / scale, 0, 0, 1 / scale, -x / camera.px_per_mm, -y / camera.px_per_mm]));
+  pattern.setTransform(
+    new DOMMatrix([1 / scale, 0, 0, 1 / scale, -x / camera.px_per_mm, -y / camera.px_per_mm]),
+  );
   context.globalAlpha = 1;
   context.fillStyle = pattern;
   context.fill(overlapPath(scene, stirred), "evenodd");
@@ -190,12 +211,19 @@ function paintStirredOverlaps(
   const boxes = new Map(scene.items.map((item) => [item, boxOfItem(item, poseOf(item))]));
   for (const first of moving) {
     for (const second of scene.items) {
-      if (second === first || (stirred(second.piece.id) && second.piece.id < first.piece.id)) continue;
+      if (second === first || (stirred(second.piece.id) && second.piece.id < first.piece.id))
+        continue;
       const [a, b] = [boxes.get(first), boxes.get(second)];
       if (!a || !b || !meets(a, b)) continue;
       paintOverlap(
-        canvas.context, canvas.camera, first.drawable, poseOf(first), second.drawable, poseOf(second),
-        canvas.ratio, pattern,
+        canvas.context,
+        canvas.camera,
+        first.drawable,
+        poseOf(first),
+        second.drawable,
+        poseOf(second),
+        canvas.ratio,
+        pattern,
       );
     }
   }

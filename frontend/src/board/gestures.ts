@@ -104,7 +104,8 @@ export function listenToPointers(board: Board, space: () => boolean): () => void
 
 function begin(board: Board, at: Point, event: PointerEvent, space: boolean): Gesture | null {
   const { tool, rulers } = view.get();
-  if (event.button === 1 || (event.button === 0 && (tool === "hand" || space))) return pan(board, at);
+  if (event.button === 1 || (event.button === 0 && (tool === "hand" || space)))
+    return pan(board, at);
   if (event.button !== 0) return null;
   if (tool === "ruler") return measure(board, at);
   if (tool === "lasso") return lasso(board, at, event.shiftKey);
@@ -129,8 +130,15 @@ function hover(board: Board, at: Point): void {
   const overHandle = board.handleAt !== null && distance(board.handleAt, at) < NEAR_PX;
   const id = tool === "select" && !overHandle ? pieceAt(board, at) : null;
   const guide = tool === "select" && !id ? guideAt(board, at) : undefined;
-  board.container.style.cursor = overHandle ? "grab" : id ? "move"
-    : guide ? (guide.axis === "x" ? "col-resize" : "row-resize") : "";
+  board.container.style.cursor = overHandle
+    ? "grab"
+    : id
+      ? "move"
+      : guide
+        ? guide.axis === "x"
+          ? "col-resize"
+          : "row-resize"
+        : "";
   if (id !== board.hovered) {
     board.hovered = id;
     board.remark();
@@ -153,14 +161,19 @@ function pan(board: Board, from: Point): Gesture {
 function pinch(board: Board, fingers: ReadonlyMap<number, Point>): Gesture {
   const state = () => {
     const [a = [0, 0], b = [0, 0]] = [...fingers.values()];
-    return { apart: Math.max(distance(a, b), 1), middle: [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2] as Point };
+    return {
+      apart: Math.max(distance(a, b), 1),
+      middle: [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2] as Point,
+    };
   };
   let before = state();
   return {
     move() {
       if (fingers.size < 2) return;
       const now = state();
-      board.look(panned(board.camera, now.middle[0] - before.middle[0], now.middle[1] - before.middle[1]));
+      board.look(
+        panned(board.camera, now.middle[0] - before.middle[0], now.middle[1] - before.middle[1]),
+      );
       board.zoomBy(now.apart / before.apart, now.middle);
       before = now;
     },
@@ -265,7 +278,10 @@ function frame(board: Board, from: Point, adding: boolean): Gesture {
       const [x1, y1] = toBoard(board.camera, ...from);
       const [x2, y2] = toBoard(board.camera, ...at);
       const taken = piecesIn(board, {
-        left: Math.min(x1, x2), right: Math.max(x1, x2), top: Math.min(y1, y2), bottom: Math.max(y1, y2),
+        left: Math.min(x1, x2),
+        right: Math.max(x1, x2),
+        top: Math.min(y1, y2),
+        bottom: Math.max(y1, y2),
       });
       select([...before, ...withGroups(bench.get(), taken)]);
     },
@@ -283,7 +299,10 @@ function lasso(board: Board, from: Point, adding: boolean): Gesture {
       board.showLoop(points);
     },
     end() {
-      const taken = piecesWithin(board, points.map((point) => toBoard(board.camera, ...point)));
+      const taken = piecesWithin(
+        board,
+        points.map((point) => toBoard(board.camera, ...point)),
+      );
       const before = adding ? bench.get().selection : [];
       select([...before, ...withGroups(bench.get(), taken)]);
       finish();

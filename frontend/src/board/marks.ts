@@ -50,8 +50,25 @@ function paintOutlines(canvas: Canvas, marks: Marks): void {
     const selected = marks.selection.has(id);
     if (!selected && id !== marks.hovered && !marks.preview) continue;
     const width = selected ? 2 : 1;
-    if (selected) strokePiece(canvas.context, canvas.camera, item.drawable, poseOf(marks, item), canvas.ratio, canvas.ink.ground, 4);
-    strokePiece(canvas.context, canvas.camera, item.drawable, poseOf(marks, item), canvas.ratio, canvas.ink.accent, width);
+    if (selected)
+      strokePiece(
+        canvas.context,
+        canvas.camera,
+        item.drawable,
+        poseOf(marks, item),
+        canvas.ratio,
+        canvas.ink.ground,
+        4,
+      );
+    strokePiece(
+      canvas.context,
+      canvas.camera,
+      item.drawable,
+      poseOf(marks, item),
+      canvas.ratio,
+      canvas.ink.accent,
+      width,
+    );
   }
 }
 
@@ -64,7 +81,10 @@ function paintIslands(canvas: Canvas, marks: Marks): void {
   context.textBaseline = "bottom";
   context.textAlign = "left";
   for (const [island, items] of islands) {
-    const box = grow(joinBoxes(items.map((item) => boxOfItem(item, poseOf(marks, item)))), 10 / camera.px_per_mm);
+    const box = grow(
+      joinBoxes(items.map((item) => boxOfItem(item, poseOf(marks, item)))),
+      10 / camera.px_per_mm,
+    );
     const [left, top] = toScreen(camera, box.left, box.top);
     const [right, bottom] = toScreen(camera, box.right, box.bottom);
     context.strokeStyle = ink.faint;
@@ -75,8 +95,12 @@ function paintIslands(canvas: Canvas, marks: Marks): void {
     context.fillStyle = ink.text;
     const pieces = items.length === 1 ? "1 piece" : `${items.length} pieces`;
     const room = right - left;
-    const words = room > 300 ? `Island ${islandName(island)} · ${pieces} · place relative to the others unknown`
-      : room > 110 ? `Island ${islandName(island)} · ${pieces}` : islandName(island);
+    const words =
+      room > 300
+        ? `Island ${islandName(island)} · ${pieces} · place relative to the others unknown`
+        : room > 110
+          ? `Island ${islandName(island)} · ${pieces}`
+          : islandName(island);
     context.fillText(words, left + 2, top - 4);
   }
 }
@@ -164,7 +188,10 @@ function paintMeasure(canvas: Canvas, [from, to]: readonly [Point, Point]): void
   const { context, camera, ink } = canvas;
   const [x1, y1] = toScreen(camera, ...from);
   const [x2, y2] = toScreen(camera, ...to);
-  for (const [colour, width] of [[ink.ground, 5], [ink.accent, 2]] as const) {
+  for (const [colour, width] of [
+    [ink.ground, 5],
+    [ink.accent, 2],
+  ] as const) {
     context.strokeStyle = colour;
     context.lineWidth = width;
     context.beginPath();
@@ -172,13 +199,21 @@ function paintMeasure(canvas: Canvas, [from, to]: readonly [Point, Point]): void
     context.lineTo(x2, y2);
     context.stroke();
   }
-  for (const [x, y] of [[x1, y1], [x2, y2]] as const) {
+  for (const [x, y] of [
+    [x1, y1],
+    [x2, y2],
+  ] as const) {
     context.fillStyle = ink.accent;
     context.beginPath();
     context.arc(x, y, 3.5, 0, 2 * Math.PI);
     context.fill();
   }
-  plate(canvas, sayLength(Math.hypot(to[0] - from[0], to[1] - from[1])), (x1 + x2) / 2, (y1 + y2) / 2 - 14);
+  plate(
+    canvas,
+    sayLength(Math.hypot(to[0] - from[0], to[1] - from[1])),
+    (x1 + x2) / 2,
+    (y1 + y2) / 2 - 14,
+  );
 }
 
 function paintRulers(canvas: Canvas): void {

@@ -35,7 +35,12 @@ export function outlinePath(outline: Outline): Path2D {
 }
 
 /** Makes the context draw in the own frame (mm) of a piece placed by `pose`. */
-export function enter(context: CanvasRenderingContext2D, camera: Camera, pose: Pose, ratio: number): void {
+export function enter(
+  context: CanvasRenderingContext2D,
+  camera: Camera,
+  pose: Pose,
+  ratio: number,
+): void {
   const scale = camera.px_per_mm * ratio;
   const c = Math.cos(pose.rotation_deg * RAD) * scale;
   const s = Math.sin(pose.rotation_deg * RAD) * scale;
@@ -107,7 +112,10 @@ export function paintOverlap(
   context.restore();
 }
 
-export function makeHatching(context: CanvasRenderingContext2D, ratio: number): CanvasPattern | null {
+export function makeHatching(
+  context: CanvasRenderingContext2D,
+  ratio: number,
+): CanvasPattern | null {
   const side = Math.round(7 * ratio);
   const tile = document.createElement("canvas");
   tile.width = side;

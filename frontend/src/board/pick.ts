@@ -26,7 +26,12 @@ export function piecesIn(board: Board, frame: Box): Id[] {
   return board.items
     .filter((item) => {
       const box = board.boxOf([item]);
-      return box.left <= frame.right && frame.left <= box.right && box.top <= frame.bottom && frame.top <= box.bottom;
+      return (
+        box.left <= frame.right &&
+        frame.left <= box.right &&
+        box.top <= frame.bottom &&
+        frame.top <= box.bottom
+      );
     })
     .map((item) => item.piece.id);
 }

@@ -19,7 +19,10 @@ export function drawableOf(piece: Piece): Drawable {
     id: piece.id,
     key: piece.picture,
     url: (level: Level) => urlOf(piece.picture, piece.levels, level),
-    longest_px: Math.min(Math.max(piece.width_px, piece.height_px), LEVELS[LEVELS.length - 1] ?? 2048),
+    longest_px: Math.min(
+      Math.max(piece.width_px, piece.height_px),
+      LEVELS[LEVELS.length - 1] ?? 2048,
+    ),
     left_mm: -ox * piece.mm_per_px,
     top_mm: -oy * piece.mm_per_px,
     width_mm: piece.width_px * piece.mm_per_px,
@@ -45,7 +48,11 @@ export interface Item {
 /** Every placed piece, lowest first. */
 export function itemsOf(now: Bench): Item[] {
   return livePieces(now)
-    .map((piece) => ({ piece, drawable: drawableOf(piece), placement: placementOf(now.state, piece.id) }))
+    .map((piece) => ({
+      piece,
+      drawable: drawableOf(piece),
+      placement: placementOf(now.state, piece.id),
+    }))
     .filter((item) => item.placement.placed)
     .sort((a, b) => a.placement.z - b.placement.z);
 }

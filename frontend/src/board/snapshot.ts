@@ -32,7 +32,12 @@ export class Snapshot {
 
   /** Paints the picture where it belongs now. Returns the box of the screen it covers (px). */
   paint({ context, camera, width, height, ratio }: Canvas): Box | null {
-    if (!this.camera || this.copy.width !== context.canvas.width || this.copy.height !== context.canvas.height) return null;
+    if (
+      !this.camera ||
+      this.copy.width !== context.canvas.width ||
+      this.copy.height !== context.canvas.height
+    )
+      return null;
     const factor = camera.px_per_mm / this.camera.px_per_mm;
     if (factor > MOST_SCALED || factor < 1 / MOST_SCALED) return null;
     let [x, y] = toScreen(camera, this.camera.x_mm, this.camera.y_mm);
@@ -45,7 +50,13 @@ export class Snapshot {
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.globalAlpha = 1;
     context.clearRect(0, 0, context.canvas.width, context.canvas.height);
-    context.drawImage(this.copy, x * ratio, y * ratio, width * factor * ratio, height * factor * ratio);
+    context.drawImage(
+      this.copy,
+      x * ratio,
+      y * ratio,
+      width * factor * ratio,
+      height * factor * ratio,
+    );
     return box;
   }
 }

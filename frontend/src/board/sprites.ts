@@ -113,7 +113,9 @@ export class Sprites {
 
   private forget(): void {
     if (this.bytes <= BUDGET_BYTES) return;
-    const oldest = [...this.entries].filter(([, e]) => e.picture).sort((a, b) => a[1].shown - b[1].shown);
+    const oldest = [...this.entries]
+      .filter(([, e]) => e.picture)
+      .sort((a, b) => a[1].shown - b[1].shown);
     for (const [key, entry] of oldest) {
       if (this.bytes <= BUDGET_BYTES * 0.8) return;
       if (entry.picture instanceof ImageBitmap) entry.picture.close();

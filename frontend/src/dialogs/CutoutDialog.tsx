@@ -14,7 +14,9 @@ type Tool = "brush" | "eraser" | "cut";
 type Spot = [number, number];
 
 const TOOLS: readonly (readonly [Tool, string, string])[] = [
-  ["brush", "Brush", "adds to the piece"], ["eraser", "Eraser", "takes away from it"], ["cut", "Cut", "draw a line that parts touching pieces"],
+  ["brush", "Brush", "adds to the piece"],
+  ["eraser", "Eraser", "takes away from it"],
+  ["cut", "Cut", "draw a line that parts touching pieces"],
 ];
 
 export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () => void }) {
@@ -33,13 +35,20 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
 
   useEffect(() => {
     if (!piece) return onClose();
-    void Promise.all([picture(pictureUrl.photo(piece.picture)), picture(pictureUrl.mask(piece.picture))]).then(
+    void Promise.all([
+      picture(pictureUrl.photo(piece.picture)),
+      picture(pictureUrl.mask(piece.picture)),
+    ]).then(
       ([shown, grey]) => {
         setPhoto(shown);
         setMask(new MaskCanvas(grey));
       },
       () => {
-        say("The picture of this piece could not be read.", "Reload the page and try again.", "bad");
+        say(
+          "The picture of this piece could not be read.",
+          "Reload the page and try again.",
+          "bad",
+        );
         onClose();
       },
     );
@@ -59,7 +68,10 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
     context.drawImage(photo, 0, 0);
     context.globalCompositeOperation = "source-over";
     const unit = canvas.width / Math.max(canvas.clientWidth, 1);
-    for (const [colour, width] of [["#fff", 4], ["#d62828", 2]] as const) {
+    for (const [colour, width] of [
+      ["#fff", 4],
+      ["#d62828", 2],
+    ] as const) {
       context.strokeStyle = colour;
       context.lineWidth = width * unit;
       context.beginPath();
@@ -83,7 +95,10 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
   const spot = (event: PointerEvent<HTMLCanvasElement>): Spot => {
     const box = event.currentTarget.getBoundingClientRect();
     const { width, height } = event.currentTarget;
-    return [((event.clientX - box.left) / box.width) * width, ((event.clientY - box.top) / box.height) * height];
+    return [
+      ((event.clientX - box.left) / box.width) * width,
+      ((event.clientY - box.top) / box.height) * height,
+    ];
   };
   const down = (event: PointerEvent<HTMLCanvasElement>) => {
     event.currentTarget.setPointerCapture(event.pointerId);
@@ -124,7 +139,10 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
     }
     if (well && (parts === "cut" || (parts === "separate" && !mask.changed))) {
       const cut = parts === "cut" ? line.current : null;
-      well = await repaired(() => api.split(project.id, hypothesis, id, cut, by), "Split into its parts.");
+      well = await repaired(
+        () => api.split(project.id, hypothesis, id, cut, by),
+        "Split into its parts.",
+      );
     }
     setBusy(false);
     if (well) onClose();
@@ -149,14 +167,26 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
       onClose={onClose}
       footer={
         <>
-          <Button onClick={undo} disabled={!changed} icon="undo">Undo</Button>
+          <Button onClick={undo} disabled={!changed} icon="undo">
+            Undo
+          </Button>
           <span className="spacer" />
           <Button onClick={onClose}>Cancel</Button>
-          <Button onClick={() => void act("separate")} disabled={busy} hint="Each part that hangs together becomes a piece">Split into separate parts</Button>
+          <Button
+            onClick={() => void act("separate")}
+            disabled={busy}
+            hint="Each part that hangs together becomes a piece"
+          >
+            Split into separate parts
+          </Button>
           {tool === "cut" ? (
-            <Button kind="main" onClick={() => void act("cut")} disabled={busy}>Split along the line</Button>
+            <Button kind="main" onClick={() => void act("cut")} disabled={busy}>
+              Split along the line
+            </Button>
           ) : (
-            <Button kind="main" onClick={() => void act("keep")} disabled={busy || !changed}>Save</Button>
+            <Button kind="main" onClick={() => void act("keep")} disabled={busy || !changed}>
+              Save
+            </Button>
           )}
         </>
       }
@@ -164,14 +194,39 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
       <div className="cutout" onKeyDown={key}>
         <div className="row wrap" role="toolbar" aria-label="Repair tools">
           {TOOLS.map(([name, label, text]) => (
-            <Button key={name} pressed={tool === name} hint={text} onClick={() => setTool(name)}>{label}</Button>
+            <Button key={name} pressed={tool === name} hint={text} onClick={() => setTool(name)}>
+              {label}
+            </Button>
           ))}
           <label className="slider">
             <span>Size</span>
-            <input type="range" min={2} max={160} value={size} disabled={tool === "cut"} onChange={(event) => setSize(Number(event.target.value))} />
+            <input
+              type="range"
+              min={2}
+              max={160}
+              value={size}
+              disabled={tool === "cut"}
+              onChange={(event) => setSize(Number(event.target.value))}
+            />
           </label>
-          <Button onClick={() => { mask?.spread(true); setChanged(true); soon(); }}>Grow 1 px</Button>
-          <Button onClick={() => { mask?.spread(false); setChanged(true); soon(); }}>Shrink 1 px</Button>
+          <Button
+            onClick={() => {
+              mask?.spread(true);
+              setChanged(true);
+              soon();
+            }}
+          >
+            Grow 1 px
+          </Button>
+          <Button
+            onClick={() => {
+              mask?.spread(false);
+              setChanged(true);
+              soon();
+            }}
+          >
+            Shrink 1 px
+          </Button>
         </div>
         <Zoomable aspect={piece.width_px / piece.height_px}>
           <canvas
@@ -182,7 +237,10 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
             onPointerDown={down}
             onPointerMove={move}
             onPointerUp={up}
-            onPointerLeave={() => { pointer.current = null; soon(); }}
+            onPointerLeave={() => {
+              pointer.current = null;
+              soon();
+            }}
           />
         </Zoomable>
         {!mask && <p className="faint">Fetching the photograph…</p>}

@@ -28,11 +28,18 @@ interface Exported {
 
 export function ExportDialog({ onClose }: { onClose: () => void }) {
   const known = useStore(bench, (now) => now.about?.export_formats) ?? Object.keys(FORMATS);
-  const name = useStore(bench, (now) => now.hypotheses.find((one) => one.id === now.hypothesis)?.name ?? "");
-  const [wanted, setWanted] = useState<ReadonlySet<string>>(new Set(["html", "png", "csv", "json"]));
+  const name = useStore(
+    bench,
+    (now) => now.hypotheses.find((one) => one.id === now.hypothesis)?.name ?? "",
+  );
+  const [wanted, setWanted] = useState<ReadonlySet<string>>(
+    new Set(["html", "png", "csv", "json"]),
+  );
   const [started, setStarted] = useState<Job | null>(null);
   const job = useStore(bench, (now) => (started ? (now.jobs[started.id] ?? started) : null));
-  const formats = Object.keys(FORMATS).filter((format) => known.includes(format) || format === "zip");
+  const formats = Object.keys(FORMATS).filter(
+    (format) => known.includes(format) || format === "zip",
+  );
   const toggle = (format: string) => {
     const next = new Set(wanted);
     if (!next.delete(format)) next.add(format);
@@ -42,16 +49,29 @@ export function ExportDialog({ onClose }: { onClose: () => void }) {
     void tell(async () => {
       const { project, hypothesis } = bench.get();
       if (!project || !hypothesis) return;
-      const { job: made } = await api.export(project.id, hypothesis, formats.filter((format) => wanted.has(format)));
+      const { job: made } = await api.export(
+        project.id,
+        hypothesis,
+        formats.filter((format) => wanted.has(format)),
+      );
       setStarted(made);
       await succeeded(made);
     });
-  const files = job?.state === "done" ? (job.result?.["files"] as Exported[] | undefined) : undefined;
+  const files =
+    job?.state === "done" ? (job.result?.["files"] as Exported[] | undefined) : undefined;
   return (
     <Modal
       title={`Export “${name}”`}
       onClose={onClose}
-      footer={<Button kind="main" onClick={start} disabled={!wanted.size || (job !== null && !isOver(job))}>Export</Button>}
+      footer={
+        <Button
+          kind="main"
+          onClick={start}
+          disabled={!wanted.size || (job !== null && !isOver(job))}
+        >
+          Export
+        </Button>
+      }
     >
       <fieldset className="choices">
         <legend className="hidden">Formats</legend>
@@ -60,7 +80,10 @@ export function ExportDialog({ onClose }: { onClose: () => void }) {
           return (
             <label key={format}>
               <input type="checkbox" checked={wanted.has(format)} onChange={() => toggle(format)} />
-              <span>{title}<small>{text}</small></span>
+              <span>
+                {title}
+                <small>{text}</small>
+              </span>
             </label>
           );
         })}
@@ -72,7 +95,10 @@ export function ExportDialog({ onClose }: { onClose: () => void }) {
           <ul className="downloads">
             {files.map((file) => (
               <li key={file.url}>
-                <a href={file.url} download={file.name}>{file.name}</a> <span className="faint">{sayBytes(file.bytes)}</span>
+                <a href={file.url} download={file.name}>
+                  {file.name}
+                </a>{" "}
+                <span className="faint">{sayBytes(file.bytes)}</span>
               </li>
             ))}
           </ul>

@@ -9,7 +9,17 @@ export function HelpDialog({ onClose }: { onClose: () => void }) {
   const version = useStore(bench, (now) => now.about?.version ?? "");
   const parts = [...new Set(SHORTCUTS.map((shortcut) => shortcut.part))];
   return (
-    <Modal wide title="Help and keys" onClose={onClose} footer={<><span className="faint spacer">version {version}</span><Button onClick={() => open({ kind: "tour" })}>Show the tour</Button></>}>
+    <Modal
+      wide
+      title="Help and keys"
+      onClose={onClose}
+      footer={
+        <>
+          <span className="faint spacer">version {version}</span>
+          <Button onClick={() => open({ kind: "tour" })}>Show the tour</Button>
+        </>
+      }
+    >
       <div className="help-columns">
         {parts.map((part) => (
           <section key={part}>
@@ -17,7 +27,11 @@ export function HelpDialog({ onClose }: { onClose: () => void }) {
             <dl>
               {SHORTCUTS.filter((shortcut) => shortcut.part === part).map(({ keys, does }) => (
                 <div key={keys}>
-                  <dt>{keys.split("  ").map((one) => <kbd key={one}>{one}</kbd>)}</dt>
+                  <dt>
+                    {keys.split("  ").map((one) => (
+                      <kbd key={one}>{one}</kbd>
+                    ))}
+                  </dt>
                   <dd>{does}</dd>
                 </div>
               ))}
@@ -27,11 +41,26 @@ export function HelpDialog({ onClose }: { onClose: () => void }) {
         <section>
           <h3>With the pointer</h3>
           <dl>
-            <div><dt>Drag</dt><dd>Moves pieces; on empty ground draws a frame that chooses</dd></div>
-            <div><dt>Handle</dt><dd>Turns; with Shift in steps of 15°</dd></div>
-            <div><dt>Wheel</dt><dd>Zooms at the pointer</dd></div>
-            <div><dt>Rulers</dt><dd>Drag a guide out of them</dd></div>
-            <div><dt>Tray</dt><dd>Drag a piece onto the board, or press Enter on it</dd></div>
+            <div>
+              <dt>Drag</dt>
+              <dd>Moves pieces; on empty ground draws a frame that chooses</dd>
+            </div>
+            <div>
+              <dt>Handle</dt>
+              <dd>Turns; with Shift in steps of 15°</dd>
+            </div>
+            <div>
+              <dt>Wheel</dt>
+              <dd>Zooms at the pointer</dd>
+            </div>
+            <div>
+              <dt>Rulers</dt>
+              <dd>Drag a guide out of them</dd>
+            </div>
+            <div>
+              <dt>Tray</dt>
+              <dd>Drag a piece onto the board, or press Enter on it</dd>
+            </div>
           </dl>
         </section>
       </div>

@@ -4,8 +4,18 @@ import { Button } from "../parts/Button";
 import { Modal } from "../parts/Modal";
 
 export function NameDialog({
-  title, label, value, done, onClose,
-}: { title: string; label: string; value: string; done: (name: string) => void; onClose: () => void }) {
+  title,
+  label,
+  value,
+  done,
+  onClose,
+}: {
+  title: string;
+  label: string;
+  value: string;
+  done: (name: string) => void;
+  onClose: () => void;
+}) {
   const [name, setName] = useState(value);
   const take = () => {
     if (!name.trim()) return;
@@ -13,10 +23,28 @@ export function NameDialog({
     done(name.trim());
   };
   return (
-    <Modal title={title} onClose={onClose} footer={<><Button onClick={onClose}>Cancel</Button><Button kind="main" onClick={take} disabled={!name.trim()}>OK</Button></>}>
+    <Modal
+      title={title}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="main" onClick={take} disabled={!name.trim()}>
+            OK
+          </Button>
+        </>
+      }
+    >
       <label className="text-field">
         <span>{label}</span>
-        <input data-first value={name} maxLength={120} onChange={(event) => setName(event.target.value)} onFocus={(event) => event.target.select()} onKeyDown={(event) => event.key === "Enter" && take()} />
+        <input
+          data-first
+          value={name}
+          maxLength={120}
+          onChange={(event) => setName(event.target.value)}
+          onFocus={(event) => event.target.select()}
+          onKeyDown={(event) => event.key === "Enter" && take()}
+        />
       </label>
     </Modal>
   );

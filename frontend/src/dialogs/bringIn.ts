@@ -7,10 +7,15 @@ import { goTo, succeeded, tell } from "../state/sync";
 export async function bringIn(files: Dropped[]): Promise<void> {
   const [only] = files;
   if (!only) return say("There was no file in that.");
-  if (files.length === 1 && only.file.name.toLowerCase().endsWith(".json")) return openSaved(only.file);
+  if (files.length === 1 && only.file.name.toLowerCase().endsWith(".json"))
+    return openSaved(only.file);
   const { project, about } = bench.get();
   if (about && files.length > about.limits.files) {
-    return say(`These are ${files.length} files; ${about.limits.files} at a time can be brought in.`, "Bring them in by parts.", "bad");
+    return say(
+      `These are ${files.length} files; ${about.limits.files} at a time can be brought in.`,
+      "Bring them in by parts.",
+      "bad",
+    );
   }
   if (!project) {
     const made = await api.createProject(nameFor(files));

@@ -40,7 +40,12 @@ export class MaskCanvas {
     if (last) this.become(last);
   }
 
-  stroke(from: readonly [number, number], to: readonly [number, number], diameter: number, erase: boolean): void {
+  stroke(
+    from: readonly [number, number],
+    to: readonly [number, number],
+    diameter: number,
+    erase: boolean,
+  ): void {
     const { context } = this;
     context.save();
     context.globalCompositeOperation = erase ? "destination-out" : "source-over";
@@ -60,7 +65,13 @@ export class MaskCanvas {
     const was = copy(this.canvas);
     this.context.save();
     this.context.globalCompositeOperation = grow ? "source-over" : "destination-in";
-    for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]] as const) this.context.drawImage(was, dx, dy);
+    for (const [dx, dy] of [
+      [1, 0],
+      [-1, 0],
+      [0, 1],
+      [0, -1],
+    ] as const)
+      this.context.drawImage(was, dx, dy);
     this.context.restore();
   }
 
@@ -72,7 +83,9 @@ export class MaskCanvas {
     const context = flat.getContext("2d");
     context?.fillRect(0, 0, flat.width, flat.height);
     context?.drawImage(this.canvas, 0, 0);
-    return new Promise((done, fail) => flat.toBlob((blob) => (blob ? done(blob) : fail(new Error("no picture"))), "image/png"));
+    return new Promise((done, fail) =>
+      flat.toBlob((blob) => (blob ? done(blob) : fail(new Error("no picture"))), "image/png"),
+    );
   }
 
   private become(other: HTMLCanvasElement): void {

@@ -11,7 +11,12 @@ export interface Box {
   bottom: number;
 }
 
-export const EMPTY_BOX: Box = { left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity };
+export const EMPTY_BOX: Box = {
+  left: Infinity,
+  top: Infinity,
+  right: -Infinity,
+  bottom: -Infinity,
+};
 
 export function boxOf(points: Iterable<Point>): Box {
   const box = { ...EMPTY_BOX };

@@ -11,7 +11,13 @@ import { bench, livePieces, placedIds } from "../state/bench";
 import { useStore } from "../state/store";
 import { view } from "../state/view";
 
-export function BoardView({ board, onReady }: { board: RefObject<Board | null>; onReady: () => void }) {
+export function BoardView({
+  board,
+  onReady,
+}: {
+  board: RefObject<Board | null>;
+  onReady: () => void;
+}) {
   const container = useRef<HTMLDivElement>(null);
   const tool = useStore(view, (now) => now.tool);
   useEffect(() => {
@@ -55,11 +61,42 @@ function Tools() {
   const snap = useStore(view, (now) => now.snap_deg);
   return (
     <div className="tools floating" role="toolbar" aria-label="Tools" aria-orientation="vertical">
-      <IconButton icon="select" label="Choose and move" keys="V" pressed={tool === "select"} onClick={() => view.set({ tool: "select" })} />
-      <IconButton icon="hand" label="Pan" keys="H" pressed={tool === "hand"} onClick={() => view.set({ tool: "hand" })} />
-      <IconButton icon="lasso" label="Lasso" keys="W" pressed={tool === "lasso"} onClick={() => view.set({ tool: "lasso" })} />
-      <IconButton icon="ruler" label="Measure" keys="M" pressed={tool === "ruler"} onClick={() => view.set({ tool: "ruler" })} />
-      <button type="button" className="button snap" aria-label={`Snap angles: ${snap ? `${snap} degrees` : "off"}`} aria-pressed={snap > 0} title="Snap angles: off, 15°, 45° (X)" onClick={nextSnap}>
+      <IconButton
+        icon="select"
+        label="Choose and move"
+        keys="V"
+        pressed={tool === "select"}
+        onClick={() => view.set({ tool: "select" })}
+      />
+      <IconButton
+        icon="hand"
+        label="Pan"
+        keys="H"
+        pressed={tool === "hand"}
+        onClick={() => view.set({ tool: "hand" })}
+      />
+      <IconButton
+        icon="lasso"
+        label="Lasso"
+        keys="W"
+        pressed={tool === "lasso"}
+        onClick={() => view.set({ tool: "lasso" })}
+      />
+      <IconButton
+        icon="ruler"
+        label="Measure"
+        keys="M"
+        pressed={tool === "ruler"}
+        onClick={() => view.set({ tool: "ruler" })}
+      />
+      <button
+        type="button"
+        className="button snap"
+        aria-label={`Snap angles: ${snap ? `${snap} degrees` : "off"}`}
+        aria-pressed={snap > 0}
+        title="Snap angles: off, 15°, 45° (X)"
+        onClick={nextSnap}
+      >
         {snap ? `${snap}°` : "∠"}
       </button>
     </div>
@@ -67,7 +104,11 @@ function Tools() {
 }
 
 const SHOWN = [
-  ["outlines", "Outlines"], ["overlaps", "Overlaps"], ["gaps", "Gaps"], ["keypoints", "Keypoints"], ["rulers", "Rulers"],
+  ["outlines", "Outlines"],
+  ["overlaps", "Overlaps"],
+  ["gaps", "Gaps"],
+  ["keypoints", "Keypoints"],
+  ["rulers", "Rulers"],
 ] as const;
 
 function Shows() {
@@ -75,7 +116,14 @@ function Shows() {
   return (
     <div className="shows floating" role="toolbar" aria-label="Show">
       {SHOWN.map(([name, label]) => (
-        <Button key={name} kind="quiet" pressed={now[name]} onClick={() => view.set({ [name]: !now[name] })}>{label}</Button>
+        <Button
+          key={name}
+          kind="quiet"
+          pressed={now[name]}
+          onClick={() => view.set({ [name]: !now[name] })}
+        >
+          {label}
+        </Button>
       ))}
     </div>
   );
@@ -106,9 +154,19 @@ function ScaleBar() {
 function ZoomButtons({ board }: { board: RefObject<Board | null> }) {
   return (
     <div className="zoom floating" role="toolbar" aria-label="Zoom">
-      <IconButton icon="minus" label="Zoom out" keys="−" onClick={() => board.current?.zoomBy(1 / 1.25)} />
+      <IconButton
+        icon="minus"
+        label="Zoom out"
+        keys="−"
+        onClick={() => board.current?.zoomBy(1 / 1.25)}
+      />
       <IconButton icon="fit" label="Fit to view" keys="F" onClick={() => board.current?.fit()} />
-      <IconButton icon="plus" label="Zoom in" keys="+" onClick={() => board.current?.zoomBy(1.25)} />
+      <IconButton
+        icon="plus"
+        label="Zoom in"
+        keys="+"
+        onClick={() => board.current?.zoomBy(1.25)}
+      />
     </div>
   );
 }
@@ -116,7 +174,11 @@ function ZoomButtons({ board }: { board: RefObject<Board | null> }) {
 function PreviewBanner() {
   const showing = useStore(bench, (now) => Object.keys(now.previews).length > 0);
   if (!showing) return null;
-  return <p className="preview-banner" role="status">A solver’s attempt, not yet placed</p>;
+  return (
+    <p className="preview-banner" role="status">
+      A solver’s attempt, not yet placed
+    </p>
+  );
 }
 
 function Empty() {
@@ -130,7 +192,9 @@ function Empty() {
         <>
           <h2>The board is empty</h2>
           <p>Drag pieces here from the tray, press Enter on one, or let a solver propose.</p>
-          <Button kind="main" onClick={() => view.set({ tab: "solve", side: true })}>Solve…</Button>
+          <Button kind="main" onClick={() => view.set({ tab: "solve", side: true })}>
+            Solve…
+          </Button>
         </>
       ) : (
         <>
@@ -152,9 +216,15 @@ function Empty() {
 /** Says what is chosen to those who cannot see it. */
 function Announcer() {
   const words = useStore(bench, (now) => {
-    const names = [...now.selection].map((id) => now.pieces.find((piece) => piece.id === id)?.name ?? "");
+    const names = [...now.selection].map(
+      (id) => now.pieces.find((piece) => piece.id === id)?.name ?? "",
+    );
     if (!names.length) return "";
     return names.length > 3 ? `${names.length} pieces chosen` : `${names.join(", ")} chosen`;
   });
-  return <p className="hidden" aria-live="polite">{words}</p>;
+  return (
+    <p className="hidden" aria-live="polite">
+      {words}
+    </p>
+  );
 }

@@ -42,8 +42,15 @@ export function HistoryPanel() {
     });
   return (
     <div className="stack">
-      <TextField label="Your name in the history" value={author} placeholder="anonymous" onTake={(name) => view.set({ author: name.slice(0, 80) })} />
-      {events.length === 0 && <p className="faint">Nothing has happened yet. Every change you make appears here.</p>}
+      <TextField
+        label="Your name in the history"
+        value={author}
+        placeholder="anonymous"
+        onTake={(name) => view.set({ author: name.slice(0, 80) })}
+      />
+      {events.length === 0 && (
+        <p className="faint">Nothing has happened yet. Every change you make appears here.</p>
+      )}
       <ol className="history">
         {events.map((event) => (
           <li key={event.revision} className={event.undone ? "undone" : undefined}>
@@ -52,12 +59,22 @@ export function HistoryPanel() {
               {event.undone && <span className="tag">undone</span>}
             </p>
             <p className="faint">
-              {event.author || "anonymous"} · <time dateTime={event.at}>{new Date(event.at).toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium" })}</time>
+              {event.author || "anonymous"} ·{" "}
+              <time dateTime={event.at}>
+                {new Date(event.at).toLocaleString(undefined, {
+                  dateStyle: "short",
+                  timeStyle: "medium",
+                })}
+              </time>
             </p>
             {event.revision !== revision && (
               <div className="row">
-                <Button kind="quiet" onClick={() => void restore(event.revision)}>Restore</Button>
-                <Button kind="quiet" onClick={() => branchFrom(hypothesis, event.revision)}>Branch from here</Button>
+                <Button kind="quiet" onClick={() => void restore(event.revision)}>
+                  Restore
+                </Button>
+                <Button kind="quiet" onClick={() => branchFrom(hypothesis, event.revision)}>
+                  Branch from here
+                </Button>
               </div>
             )}
           </li>

@@ -16,40 +16,77 @@ import { useStore } from "../state/store";
 const FLICKER_MS = 600;
 
 const VERDICTS: readonly (readonly [Verdict, string])[] = [
-  ["accepted", "Accept"], ["rejected", "Reject"], ["unsure", "Unsure"],
+  ["accepted", "Accept"],
+  ["rejected", "Reject"],
+  ["unsure", "Unsure"],
 ];
 
-export function JoinCard({ join, piece, board }: { join: Join; piece: Piece; board: RefObject<Board | null> }) {
+export function JoinCard({
+  join,
+  piece,
+  board,
+}: {
+  join: Join;
+  piece: Piece;
+  board: RefObject<Board | null>;
+}) {
   const project = useStore(bench, (now) => now.project?.id ?? "");
-  const verdict = useStore(bench, (now) => now.judgements.find((one) => sameJoin(one, join))?.verdict ?? null);
+  const verdict = useStore(
+    bench,
+    (now) => now.judgements.find((one) => sameJoin(one, join))?.verdict ?? null,
+  );
   const [why, setWhy] = useState(false);
   const partner = join.first === piece.id ? join.second : join.first;
   const judge = (wanted: Verdict) =>
-    edit([{ op: "judge", first: join.first, second: join.second, pose: join.pose, verdict: verdict === wanted ? null : wanted }]);
+    edit([
+      {
+        op: "judge",
+        first: join.first,
+        second: join.second,
+        pose: join.pose,
+        verdict: verdict === wanted ? null : wanted,
+      },
+    ]);
   return (
     <li className={`join ${verdict ?? ""}`} aria-label={`Join with ${nameOf(partner)}`}>
       <div className="join-head">
         <Flicker project={project} join={join} first={join.first === piece.id} />
         <div className="join-figures">
-          <button type="button" className="link strong" onClick={() => select([partner])}>{nameOf(partner)}</button>
+          <button type="button" className="link strong" onClick={() => select([partner])}>
+            {nameOf(partner)}
+          </button>
           <p className="confidence">
-            <meter min={0} max={1} value={join.probability} aria-label="Probability" /> {Math.round(join.probability * 100)} %
+            <meter min={0} max={1} value={join.probability} aria-label="Probability" />{" "}
+            {Math.round(join.probability * 100)} %
           </p>
           <dl>
-            <dt>gap</dt><dd>{trim(join.gap_mm, 2)} mm</dd>
-            <dt>overlap</dt><dd>{trim(join.overlap_mm2, 1)} mm²</dd>
-            <dt>contact</dt><dd>{trim(join.contact_mm, 0)} mm</dd>
+            <dt>gap</dt>
+            <dd>{trim(join.gap_mm, 2)} mm</dd>
+            <dt>overlap</dt>
+            <dd>{trim(join.overlap_mm2, 1)} mm²</dd>
+            <dt>contact</dt>
+            <dd>{trim(join.contact_mm, 0)} mm</dd>
           </dl>
         </div>
       </div>
       <div className="verdicts" role="group" aria-label="Verdict">
         {VERDICTS.map(([name, label]) => (
-          <button key={name} type="button" className={`button ${name}`} aria-pressed={verdict === name} onClick={() => judge(name)}>{label}</button>
+          <button
+            key={name}
+            type="button"
+            className={`button ${name}`}
+            aria-pressed={verdict === name}
+            onClick={() => judge(name)}
+          >
+            {label}
+          </button>
         ))}
       </div>
       <div className="row">
         <PutTogether join={join} piece={piece} board={board} />
-        <Button kind="quiet" pressed={why} onClick={() => setWhy(!why)}>Why?</Button>
+        <Button kind="quiet" pressed={why} onClick={() => setWhy(!why)}>
+          Why?
+        </Button>
       </div>
       {why && <Why project={project} join={join} />}
     </li>
@@ -69,14 +106,40 @@ function Flicker({ project, join, first }: { project: string; join: Join; first:
     };
   }, [on]);
   return (
-    <button type="button" className="join-picture" aria-pressed={on} aria-label="Flicker: with and without the partner" title="Click to flicker between with and without the partner" onClick={() => setOn(!on)}>
-      <img src={pictureUrl.join(project, join.id, "both", 256)} alt="The two pieces, joined" loading="lazy" hidden={alone} />
-      {on && <img src={pictureUrl.join(project, join.id, first ? "first" : "second", 256)} alt="The chosen piece alone" hidden={!alone} />}
+    <button
+      type="button"
+      className="join-picture"
+      aria-pressed={on}
+      aria-label="Flicker: with and without the partner"
+      title="Click to flicker between with and without the partner"
+      onClick={() => setOn(!on)}
+    >
+      <img
+        src={pictureUrl.join(project, join.id, "both", 256)}
+        alt="The two pieces, joined"
+        loading="lazy"
+        hidden={alone}
+      />
+      {on && (
+        <img
+          src={pictureUrl.join(project, join.id, first ? "first" : "second", 256)}
+          alt="The chosen piece alone"
+          hidden={!alone}
+        />
+      )}
     </button>
   );
 }
 
-function PutTogether({ join, piece, board }: { join: Join; piece: Piece; board: RefObject<Board | null> }) {
+function PutTogether({
+  join,
+  piece,
+  board,
+}: {
+  join: Join;
+  piece: Piece;
+  board: RefObject<Board | null>;
+}) {
   const state = useStore(bench, (now) => now.state);
   const own = placementOf(state, piece.id);
   const isFirst = join.first === piece.id;
@@ -88,7 +151,15 @@ function PutTogether({ join, piece, board }: { join: Join; piece: Piece; board: 
     board.current?.container.focus();
   };
   return (
-    <Button onClick={put} disabled={!own.placed || locked} hint={own.placed ? "Lays the partner against the chosen piece" : "Put the chosen piece on the board first"}>
+    <Button
+      onClick={put}
+      disabled={!own.placed || locked}
+      hint={
+        own.placed
+          ? "Lays the partner against the chosen piece"
+          : "Put the chosen piece on the board first"
+      }
+    >
       Put together
     </Button>
   );
@@ -98,7 +169,10 @@ function Why({ project, join }: { project: string; join: Join }) {
   const [profile, setProfile] = useState<[number, number][] | null>(null);
   useEffect(() => {
     let current = true;
-    void api.profile(project, join.id).then(({ gap_mm }) => current && setProfile(gap_mm), () => current && setProfile([]));
+    void api.profile(project, join.id).then(
+      ({ gap_mm }) => current && setProfile(gap_mm),
+      () => current && setProfile([]),
+    );
     return () => {
       current = false;
     };
@@ -106,13 +180,21 @@ function Why({ project, join }: { project: string; join: Join }) {
   return (
     <div className="why">
       <figure>
-        <img src={pictureUrl.strip(project, join.id)} alt="The paint along both sides of the joint, one above the other" />
-        <figcaption className="faint">The paint along both sides of the joint. Lines that continue across the middle speak for it.</figcaption>
+        <img
+          src={pictureUrl.strip(project, join.id)}
+          alt="The paint along both sides of the joint, one above the other"
+        />
+        <figcaption className="faint">
+          The paint along both sides of the joint. Lines that continue across the middle speak for
+          it.
+        </figcaption>
       </figure>
       {profile && profile.length > 1 && (
         <figure>
           <GapProfile points={profile} />
-          <figcaption className="faint">The gap along the joint in mm; below the line the pieces overlap.</figcaption>
+          <figcaption className="faint">
+            The gap along the joint in mm; below the line the pieces overlap.
+          </figcaption>
         </figure>
       )}
     </div>

@@ -20,10 +20,14 @@ interface Found {
 
 export function JoinsPanel({ board }: { board: RefObject<Board | null> }) {
   const project = useStore(bench, (now) => now.project?.id ?? null);
-  const chosen = useStore(bench, (now) => (now.selection.size === 1 ? ([...now.selection][0] ?? null) : null));
+  const chosen = useStore(bench, (now) =>
+    now.selection.size === 1 ? ([...now.selection][0] ?? null) : null,
+  );
   const piece = useStore(bench, (now) => (chosen ? pieceOf(now, chosen) : undefined));
   const version = useStore(bench, (now) => now.joins_version);
-  const running = useStore(bench, (now) => Object.values(now.jobs).find((job) => job.kind === "joins" && !isOver(job)));
+  const running = useStore(bench, (now) =>
+    Object.values(now.jobs).find((job) => job.kind === "joins" && !isOver(job)),
+  );
   const [found, setFound] = useState<Found | null>(null);
   useEffect(() => {
     if (!project || !chosen) return;
@@ -50,7 +54,10 @@ export function JoinsPanel({ board }: { board: RefObject<Board | null> }) {
   if (!piece || !chosen) {
     return (
       <div className="stack">
-        <p className="faint">Choose one piece, on the board or in the tray, to see which others may join it, and judge them.</p>
+        <p className="faint">
+          Choose one piece, on the board or in the tray, to see which others may join it, and judge
+          them.
+        </p>
         <Button onClick={look}>Look for joins</Button>
       </div>
     );
@@ -60,14 +67,27 @@ export function JoinsPanel({ board }: { board: RefObject<Board | null> }) {
 }
 
 function Partners({
-  piece, found, look, board,
-}: { piece: Piece; found: Found; look: () => void; board: RefObject<Board | null> }) {
+  piece,
+  found,
+  look,
+  board,
+}: {
+  piece: Piece;
+  found: Found;
+  look: () => void;
+  board: RefObject<Board | null>;
+}) {
   if (!found.found_at) {
     return (
       <div className="stack">
         <p>No joins have been looked for yet.</p>
-        <p className="faint">Every pair of pieces is compared along its edges, by shape and by paint. This takes a while and runs in the background.</p>
-        <Button kind="main" onClick={look}>Look for joins</Button>
+        <p className="faint">
+          Every pair of pieces is compared along its edges, by shape and by paint. This takes a
+          while and runs in the background.
+        </p>
+        <Button kind="main" onClick={look}>
+          Look for joins
+        </Button>
       </div>
     );
   }
@@ -75,12 +95,25 @@ function Partners({
     <div className="stack">
       <div className="row">
         <h2>Joins of {piece.inventory || piece.name}</h2>
-        <Button kind="quiet" onClick={look}>Look again</Button>
+        <Button kind="quiet" onClick={look}>
+          Look again
+        </Button>
       </div>
-      {found.stale && <p className="caution">The pieces have changed since these were found. Look again for a list that knows of it.</p>}
-      {found.joins.length === 0 && <p className="faint">No partner was found that is better than chance. That is an answer too: the neighbour may be missing.</p>}
+      {found.stale && (
+        <p className="caution">
+          The pieces have changed since these were found. Look again for a list that knows of it.
+        </p>
+      )}
+      {found.joins.length === 0 && (
+        <p className="faint">
+          No partner was found that is better than chance. That is an answer too: the neighbour may
+          be missing.
+        </p>
+      )}
       <ol className="joins">
-        {found.joins.map((join) => <JoinCard key={join.id} join={join} piece={piece} board={board} />)}
+        {found.joins.map((join) => (
+          <JoinCard key={join.id} join={join} piece={piece} board={board} />
+        ))}
       </ol>
     </div>
   );

@@ -40,9 +40,21 @@ export function PiecePanel({ board }: { board: RefObject<Board | null> }) {
   return piece ? <One piece={piece} placement={placementOf(state, first)} board={board} /> : null;
 }
 
-function One({ piece, placement, board }: { piece: Piece; placement: Placement; board: RefObject<Board | null> }) {
-  const describe = (part: { name?: string; inventory?: string; note?: string; provenance?: string }) =>
-    edit([{ op: "describe", piece: piece.id, ...part }]);
+function One({
+  piece,
+  placement,
+  board,
+}: {
+  piece: Piece;
+  placement: Placement;
+  board: RefObject<Board | null>;
+}) {
+  const describe = (part: {
+    name?: string;
+    inventory?: string;
+    note?: string;
+    provenance?: string;
+  }) => edit([{ op: "describe", piece: piece.id, ...part }]);
   return (
     <div className="stack">
       <div className="piece-head">
@@ -52,25 +64,73 @@ function One({ piece, placement, board }: { piece: Piece; placement: Placement; 
           <p className="faint">
             {trim(piece.area_mm2 / 100, 1)} cm² · {piece.width_px} × {piece.height_px} px
           </p>
-          {placement.placed && placement.confidence !== null && <Confidence value={placement.confidence} />}
+          {placement.placed && placement.confidence !== null && (
+            <Confidence value={placement.confidence} />
+          )}
         </div>
       </div>
-      {piece.warnings.map((warning) => <p key={warning} className="caution"><Icon name="warning" />{warning}</p>)}
-      {placement.placed ? <Place piece={piece} placement={placement} /> : (
-        <Button onClick={() => {
-          const shown = board.current;
-          if (shown) actions.takeOut([piece.id], [shown.camera.x_mm + shown.width / 2 / shown.camera.px_per_mm, shown.camera.y_mm + shown.height / 2 / shown.camera.px_per_mm]);
-        }}>Put on the board</Button>
+      {piece.warnings.map((warning) => (
+        <p key={warning} className="caution">
+          <Icon name="warning" />
+          {warning}
+        </p>
+      ))}
+      {placement.placed ? (
+        <Place piece={piece} placement={placement} />
+      ) : (
+        <Button
+          onClick={() => {
+            const shown = board.current;
+            if (shown)
+              actions.takeOut(
+                [piece.id],
+                [
+                  shown.camera.x_mm + shown.width / 2 / shown.camera.px_per_mm,
+                  shown.camera.y_mm + shown.height / 2 / shown.camera.px_per_mm,
+                ],
+              );
+          }}
+        >
+          Put on the board
+        </Button>
       )}
-      <TextField label="Name" value={piece.name} onTake={(name) => name.trim() && describe({ name })} />
-      <TextField label="Inventory number" value={piece.inventory} onTake={(inventory) => describe({ inventory })} />
-      <TextField label="Provenance" value={piece.provenance} onTake={(provenance) => describe({ provenance })} />
+      <TextField
+        label="Name"
+        value={piece.name}
+        onTake={(name) => name.trim() && describe({ name })}
+      />
+      <TextField
+        label="Inventory number"
+        value={piece.inventory}
+        onTake={(inventory) => describe({ inventory })}
+      />
+      <TextField
+        label="Provenance"
+        value={piece.provenance}
+        onTake={(provenance) => describe({ provenance })}
+      />
       <TextField label="Note" lines={3} value={piece.note} onTake={(note) => describe({ note })} />
-      <NumberField label="Scale" value={piece.mm_per_px} unit="mm/px" digits={5} onTake={(mm_per_px) => mm_per_px > 0 && edit([{ op: "scale", piece: piece.id, mm_per_px }])} />
-      <p className={piece.scale_origin === "assumed" ? "caution" : "faint"}>{SCALE[piece.scale_origin] ?? ""}</p>
+      <NumberField
+        label="Scale"
+        value={piece.mm_per_px}
+        unit="mm/px"
+        digits={5}
+        onTake={(mm_per_px) => mm_per_px > 0 && edit([{ op: "scale", piece: piece.id, mm_per_px }])}
+      />
+      <p className={piece.scale_origin === "assumed" ? "caution" : "faint"}>
+        {SCALE[piece.scale_origin] ?? ""}
+      </p>
       <div className="row wrap">
-        <Button onClick={() => open({ kind: "cutout", piece: piece.id })}>Repair the cut-out</Button>
-        <Button kind="quiet" onClick={() => actions.discard([piece.id], true)} disabled={placement.locked}>Discard</Button>
+        <Button onClick={() => open({ kind: "cutout", piece: piece.id })}>
+          Repair the cut-out
+        </Button>
+        <Button
+          kind="quiet"
+          onClick={() => actions.discard([piece.id], true)}
+          disabled={placement.locked}
+        >
+          Discard
+        </Button>
       </div>
     </div>
   );
@@ -96,14 +156,33 @@ export function Confidence({ value }: { value: number }) {
 }
 
 function Place({ piece, placement }: { piece: Piece; placement: Placement }) {
-  const put = (part: Partial<Placement>) => actions.placeAt(new Map([[piece.id, { ...placement, ...part }]]));
+  const put = (part: Partial<Placement>) =>
+    actions.placeAt(new Map([[piece.id, { ...placement, ...part }]]));
   return (
     <fieldset className="place">
       <legend>Place</legend>
       <div className="three">
-        <NumberField label="x" value={placement.x_mm} unit="mm" disabled={placement.locked} onTake={(x_mm) => put({ x_mm })} />
-        <NumberField label="y" value={placement.y_mm} unit="mm" disabled={placement.locked} onTake={(y_mm) => put({ y_mm })} />
-        <NumberField label="Angle" value={placement.rotation_deg} unit="°" disabled={placement.locked} onTake={(rotation_deg) => put({ rotation_deg })} />
+        <NumberField
+          label="x"
+          value={placement.x_mm}
+          unit="mm"
+          disabled={placement.locked}
+          onTake={(x_mm) => put({ x_mm })}
+        />
+        <NumberField
+          label="y"
+          value={placement.y_mm}
+          unit="mm"
+          disabled={placement.locked}
+          onTake={(y_mm) => put({ y_mm })}
+        />
+        <NumberField
+          label="Angle"
+          value={placement.rotation_deg}
+          unit="°"
+          disabled={placement.locked}
+          onTake={(rotation_deg) => put({ rotation_deg })}
+        />
       </div>
       <Common ids={[piece.id]} />
     </fieldset>
@@ -121,8 +200,16 @@ function Several({ ids }: { ids: readonly Id[] }) {
         <fieldset className="place">
           <legend>Place</legend>
           <div className="row wrap">
-            <Button onClick={actions.group} hint="G">Group</Button>
-            <Button onClick={actions.ungroup} hint="U" disabled={!placed.some((id) => placementOf(state, id).group)}>Ungroup</Button>
+            <Button onClick={actions.group} hint="G">
+              Group
+            </Button>
+            <Button
+              onClick={actions.ungroup}
+              hint="U"
+              disabled={!placed.some((id) => placementOf(state, id).group)}
+            >
+              Ungroup
+            </Button>
           </div>
           <Common ids={placed} />
         </fieldset>
@@ -130,16 +217,33 @@ function Several({ ids }: { ids: readonly Id[] }) {
       {placed.length > 1 && (
         <fieldset className="place">
           <legend>Colour</legend>
-          <p className="faint">Brings the others to the colour of {actions.nameOf(placed[0] ?? "")}, chosen first. Only the view changes, not the pictures.</p>
+          <p className="faint">
+            Brings the others to the colour of {actions.nameOf(placed[0] ?? "")}, chosen first. Only
+            the view changes, not the pictures.
+          </p>
           <div className="row wrap">
             <Button onClick={actions.matchColours}>Match colours</Button>
-            <Button onClick={actions.ownColours} disabled={!placed.some((id) => placementOf(state, id).gain)}>Own colours</Button>
+            <Button
+              onClick={actions.ownColours}
+              disabled={!placed.some((id) => placementOf(state, id).gain)}
+            >
+              Own colours
+            </Button>
           </div>
         </fieldset>
       )}
       <div className="row wrap">
-        {placed.length > 1 && <Button onClick={() => void mergeChosen()} hint="Makes one piece of them, as they lie now">Merge into one piece</Button>}
-        <Button kind="quiet" onClick={() => actions.discard(ids, true)}>Discard</Button>
+        {placed.length > 1 && (
+          <Button
+            onClick={() => void mergeChosen()}
+            hint="Makes one piece of them, as they lie now"
+          >
+            Merge into one piece
+          </Button>
+        )}
+        <Button kind="quiet" onClick={() => actions.discard(ids, true)}>
+          Discard
+        </Button>
       </div>
     </div>
   );
@@ -156,22 +260,48 @@ function Common({ ids }: { ids: readonly Id[] }) {
   const placements = ids.map((id) => placementOf(state, id));
   const locked = placements.every((placement) => placement.locked);
   const [first] = placements;
-  const islands = new Set(Object.values(state.placements).filter((p) => p.placed).map((p) => p.island ?? 1));
+  const islands = new Set(
+    Object.values(state.placements)
+      .filter((p) => p.placed)
+      .map((p) => p.island ?? 1),
+  );
   const fresh = Math.max(0, ...islands) + 1;
   if (!first) return null;
   return (
     <>
       <div className="arrange">
-        <Button icon={locked ? "unlock" : "lock"} pressed={locked} onClick={actions.toggleLock} hint="L">{locked ? "Unlock" : "Lock"}</Button>
-        <Button onClick={actions.bringToFront} hint="Page up">To front</Button>
-        <Button onClick={actions.sendToBack} hint="Page down">To back</Button>
-        <Button onClick={actions.backToTray} hint="T" disabled={locked}>To tray</Button>
+        <Button
+          icon={locked ? "unlock" : "lock"}
+          pressed={locked}
+          onClick={actions.toggleLock}
+          hint="L"
+        >
+          {locked ? "Unlock" : "Lock"}
+        </Button>
+        <Button onClick={actions.bringToFront} hint="Page up">
+          To front
+        </Button>
+        <Button onClick={actions.sendToBack} hint="Page down">
+          To back
+        </Button>
+        <Button onClick={actions.backToTray} hint="T" disabled={locked}>
+          To tray
+        </Button>
       </div>
       <Slider label="Opacity" value={first.opacity} least={0.1} onTake={actions.fade} />
       <label className="text-field">
         <span>Island</span>
-        <select value={first.island ?? 1} onChange={(event) => actions.toIsland(Number(event.target.value))}>
-          {[...islands].sort((a, b) => a - b).map((island) => <option key={island} value={island}>{islandName(island)}</option>)}
+        <select
+          value={first.island ?? 1}
+          onChange={(event) => actions.toIsland(Number(event.target.value))}
+        >
+          {[...islands]
+            .sort((a, b) => a - b)
+            .map((island) => (
+              <option key={island} value={island}>
+                {islandName(island)}
+              </option>
+            ))}
           <option value={fresh}>{islandName(fresh)} (new)</option>
         </select>
       </label>

@@ -14,14 +14,21 @@ export function Projects() {
   const theme = useStore(view, (now) => now.theme);
   const create = () =>
     open({
-      kind: "name", title: "New project", label: "Name", value: "",
+      kind: "name",
+      title: "New project",
+      label: "Name",
+      value: "",
       done: (name) => void tell(async () => goTo((await api.createProject(name)).id)),
     });
   return (
     <main className="start">
       <header>
         <h1>reassembly</h1>
-        <IconButton icon={theme === "dark" ? "sun" : "moon"} label="Dark or light" onClick={() => view.set({ theme: theme === "dark" ? "light" : "dark" })} />
+        <IconButton
+          icon={theme === "dark" ? "sun" : "moon"}
+          label="Dark or light"
+          onClick={() => view.set({ theme: theme === "dark" ? "light" : "dark" })}
+        />
       </header>
       <p className="lead">
         Drop photographs of fragments anywhere on this page: cut-outs, single pieces on a plain
@@ -31,9 +38,13 @@ export function Projects() {
       <div className="row wrap">
         <FileButton kind="main">Choose files</FileButton>
         <FileButton folder>Choose a folder</FileButton>
-        <Button icon="add" onClick={create}>New project</Button>
+        <Button icon="add" onClick={create}>
+          New project
+        </Button>
         {about?.demo_project && (
-          <Button kind="quiet" onClick={() => goTo(about.demo_project)}>Open the example</Button>
+          <Button kind="quiet" onClick={() => goTo(about.demo_project)}>
+            Open the example
+          </Button>
         )}
       </div>
       <section aria-label="Projects">
@@ -41,7 +52,9 @@ export function Projects() {
         {projects === null && <p className="faint">Asking the server…</p>}
         {projects?.length === 0 && <p className="faint">None yet. The first one appears here.</p>}
         <ul className="project-list">
-          {projects?.map((project) => <ProjectRow key={project.id} project={project} />)}
+          {projects?.map((project) => (
+            <ProjectRow key={project.id} project={project} />
+          ))}
         </ul>
       </section>
       {about && <footer className="faint">version {about.version}</footer>}
@@ -67,7 +80,8 @@ function ProjectRow({ project }: { project: ProjectSummary }) {
       <a href={`#/p/${project.id}`}>
         <strong>{project.name}</strong>
         <span className="faint">
-          {project.pieces} pieces · {project.hypotheses} hypotheses · changed {sayWhen(project.changed_at)}
+          {project.pieces} pieces · {project.hypotheses} hypotheses · changed{" "}
+          {sayWhen(project.changed_at)}
         </span>
       </a>
       <IconButton icon="close" label={`Delete ${project.name}`} onClick={remove} />
@@ -78,5 +92,8 @@ function ProjectRow({ project }: { project: ProjectSummary }) {
 export function sayWhen(at: string): string {
   const date = new Date(at);
   const today = new Date().toDateString() === date.toDateString();
-  return date.toLocaleString(undefined, today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
+  return date.toLocaleString(
+    undefined,
+    today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" },
+  );
 }

@@ -10,7 +10,11 @@ import { SolvePanel } from "./SolvePanel";
 import { VersionsPanel } from "./VersionsPanel";
 
 const TABS: readonly (readonly [Tab, string])[] = [
-  ["piece", "Piece"], ["joins", "Joins"], ["solve", "Solve"], ["versions", "Versions"], ["history", "History"],
+  ["piece", "Piece"],
+  ["joins", "Joins"],
+  ["solve", "Solve"],
+  ["versions", "Versions"],
+  ["history", "History"],
 ];
 
 export function Side({ board }: { board: RefObject<Board | null> }) {

@@ -28,7 +28,9 @@ export function SolvePanel() {
   return (
     <div className="stack">
       {running ? <Progress job={running} words="Solving" /> : <Wish />}
-      {running && <p className="faint">You can go on working. The board shows what the solver is trying.</p>}
+      {running && (
+        <p className="faint">You can go on working. The board shows what the solver is trying.</p>
+      )}
       {!running && last && <Outcome job={last} />}
     </div>
   );
@@ -38,8 +40,14 @@ function Wish() {
   const about = useStore(bench, (now) => now.about);
   const pieces = useStore(bench, (now) => livePieces(now).length);
   const placed = useStore(bench, (now) => placedIds(now).length);
-  const locked = useStore(bench, (now) => placedIds(now).filter((id) => placementOf(now.state, id).locked).length);
-  const judged = useStore(bench, (now) => now.judgements.filter((one) => one.verdict !== "unsure").length);
+  const locked = useStore(
+    bench,
+    (now) => placedIds(now).filter((id) => placementOf(now.state, id).locked).length,
+  );
+  const judged = useStore(
+    bench,
+    (now) => now.judgements.filter((one) => one.verdict !== "unsure").length,
+  );
   const [scope, setScope] = useState<"all" | "unplaced">("all");
   const [solver, setSolver] = useState<string | null>(null);
   const [seed, setSeed] = useState(0);
@@ -48,7 +56,13 @@ function Wish() {
     const { project, hypothesis } = bench.get();
     if (!project || !hypothesis) return;
     void tell(async () => {
-      const { job } = await api.solve(project.id, hypothesis, { solver: chosen || null, seed, scope, apply: true, ...signature() });
+      const { job } = await api.solve(project.id, hypothesis, {
+        solver: chosen || null,
+        seed,
+        scope,
+        apply: true,
+        ...signature(),
+      });
       bench.set((now) => ({ jobs: { ...now.jobs, [job.id]: { ...job, ...now.jobs[job.id] } } }));
     });
   };
@@ -59,21 +73,38 @@ function Wish() {
       <fieldset className="choices">
         <legend>What to solve</legend>
         <label>
-          <input type="radio" name="scope" checked={scope === "all"} onChange={() => setScope("all")} />
+          <input
+            type="radio"
+            name="scope"
+            checked={scope === "all"}
+            onChange={() => setScope("all")}
+          />
           <span>
             {locked ? `All, around the ${locked} locked` : "All pieces"}
-            <small>{locked ? "Locked pieces stay exactly where they are." : "Lock pieces that are right (L) and the rest is solved around them."}</small>
+            <small>
+              {locked
+                ? "Locked pieces stay exactly where they are."
+                : "Lock pieces that are right (L) and the rest is solved around them."}
+            </small>
           </span>
         </label>
         <label>
-          <input type="radio" name="scope" checked={scope === "unplaced"} disabled={!placed || !unplaced} onChange={() => setScope("unplaced")} />
+          <input
+            type="radio"
+            name="scope"
+            checked={scope === "unplaced"}
+            disabled={!placed || !unplaced}
+            onChange={() => setScope("unplaced")}
+          />
           <span>
             {unplaced ? `Only the ${unplaced} unplaced` : "Only the unplaced"}
             <small>{unplaced ? "Everything on the board stays." : "Every piece is placed."}</small>
           </span>
         </label>
       </fieldset>
-      {judged > 0 && <p className={chosen === HONOURS ? "faint" : "caution"}>{sayJudged(judged, chosen)}</p>}
+      {judged > 0 && (
+        <p className={chosen === HONOURS ? "faint" : "caution"}>{sayJudged(judged, chosen)}</p>
+      )}
       <details>
         <summary>Solver</summary>
         <div className="stack">
@@ -82,7 +113,9 @@ function Wish() {
             <select value={chosen} onChange={(event) => setSolver(event.target.value)}>
               {about?.solvers.map((one) => (
                 <option key={one.name} value={one.name} disabled={!one.available}>
-                  {one.name}{one.name === about.default_solver ? " (recommended)" : ""}{one.available ? "" : ` (needs ${one.needs ?? "more"})`}
+                  {one.name}
+                  {one.name === about.default_solver ? " (recommended)" : ""}
+                  {one.available ? "" : ` (needs ${one.needs ?? "more"})`}
                 </option>
               ))}
             </select>
@@ -90,11 +123,20 @@ function Wish() {
           {summary && <p className="faint">{summary.summary}</p>}
           <label className="text-field">
             <span>Seed: another number gives another attempt</span>
-            <input type="number" min={0} value={seed} onChange={(event) => setSeed(Math.max(0, Math.floor(Number(event.target.value) || 0)))} />
+            <input
+              type="number"
+              min={0}
+              value={seed}
+              onChange={(event) =>
+                setSeed(Math.max(0, Math.floor(Number(event.target.value) || 0)))
+              }
+            />
           </label>
         </div>
       </details>
-      <Button kind="main" onClick={solve} disabled={pieces < 2}>Solve</Button>
+      <Button kind="main" onClick={solve} disabled={pieces < 2}>
+        Solve
+      </Button>
       {pieces < 2 && <p className="faint">Bring in two pieces or more first.</p>}
     </>
   );
@@ -105,12 +147,14 @@ const HONOURS = "joins";
 
 function sayJudged(judged: number, solver: string): string {
   const yours = judged === 1 ? "Your judgement of a join" : `Your ${judged} judgements of joins`;
-  if (solver === HONOURS) return `${yours} will be honoured: accepted ones hold, rejected ones do not come back.`;
+  if (solver === HONOURS)
+    return `${yours} will be honoured: accepted ones hold, rejected ones do not come back.`;
   return `${yours} will not be heard: the method “${solver}” looks at locked pieces only. Choose “${HONOURS}” under Solver.`;
 }
 
 function Outcome({ job }: { job: Job }) {
-  if (job.state === "cancelled") return <p className="faint">The last solve was cancelled; nothing was changed.</p>;
+  if (job.state === "cancelled")
+    return <p className="faint">The last solve was cancelled; nothing was changed.</p>;
   if (job.state === "failed") {
     return (
       <p className="caution" role="alert">
@@ -123,18 +167,43 @@ function Outcome({ job }: { job: Job }) {
   if (!result) return null;
   return (
     <section className="stack" aria-label="Proposals">
-      <h3>{result.proposals.length > 1 ? `${result.proposals.length} proposals, best first` : "Proposal"}</h3>
-      {result.confidence_note && <p className="caution"><Icon name="warning" />{result.confidence_note}</p>}
-      {result.warnings.map((warning) => <p key={warning} className="caution"><Icon name="warning" />{warning}</p>)}
+      <h3>
+        {result.proposals.length > 1
+          ? `${result.proposals.length} proposals, best first`
+          : "Proposal"}
+      </h3>
+      {result.confidence_note && (
+        <p className="caution">
+          <Icon name="warning" />
+          {result.confidence_note}
+        </p>
+      )}
+      {result.warnings.map((warning) => (
+        <p key={warning} className="caution">
+          <Icon name="warning" />
+          {warning}
+        </p>
+      ))}
       <div className="proposals">
-        {result.proposals.map((proposal) => <ProposalCard key={proposal.rank} job={job} proposal={proposal} alone={result.proposals.length === 1} />)}
+        {result.proposals.map((proposal) => (
+          <ProposalCard
+            key={proposal.rank}
+            job={job}
+            proposal={proposal}
+            alone={result.proposals.length === 1}
+          />
+        ))}
       </div>
     </section>
   );
 }
 
 function ProposalCard({ job, proposal, alone }: { job: Job; proposal: Proposal; alone: boolean }) {
-  const islands = new Set(Object.values(proposal.placements).filter((p) => p.placed).map((p) => p.island ?? 1)).size;
+  const islands = new Set(
+    Object.values(proposal.placements)
+      .filter((p) => p.placed)
+      .map((p) => p.island ?? 1),
+  ).size;
   const use = async (name: string | null) => {
     const { project } = bench.get();
     await tell(async () => {
@@ -147,14 +216,29 @@ function ProposalCard({ job, proposal, alone }: { job: Job; proposal: Proposal; 
   };
   return (
     <article className="proposal">
-      <MiniAssembly placements={proposal.placements} label={`Proposal ${proposal.rank}`} height={alone ? 200 : 120} />
+      <MiniAssembly
+        placements={proposal.placements}
+        label={`Proposal ${proposal.rank}`}
+        height={alone ? 200 : 120}
+      />
       <p>
-        <strong>{proposal.rank}</strong> · {proposal.placed} placed{islands > 1 && ` in ${islands} islands`}
+        <strong>{proposal.rank}</strong> · {proposal.placed} placed
+        {islands > 1 && ` in ${islands} islands`}
       </p>
-      {proposal.confidence !== null ? <Confidence value={proposal.confidence} /> : <p className="faint">confidence unknown</p>}
+      {proposal.confidence !== null ? (
+        <Confidence value={proposal.confidence} />
+      ) : (
+        <p className="faint">confidence unknown</p>
+      )}
       <div className="row">
         <Button onClick={() => void use(null)}>Use</Button>
-        <Button kind="quiet" onClick={() => void use(`Proposal ${proposal.rank}`)} hint="Keeps what is on the board in its own hypothesis">Keep as new</Button>
+        <Button
+          kind="quiet"
+          onClick={() => void use(`Proposal ${proposal.rank}`)}
+          hint="Keeps what is on the board in its own hypothesis"
+        >
+          Keep as new
+        </Button>
       </div>
     </article>
   );

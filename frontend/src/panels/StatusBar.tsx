@@ -22,25 +22,40 @@ export function StatusBar({ board }: { board: RefObject<Board | null> }) {
   const side = useStore(view, (now) => now.side);
   return (
     <footer className="status-bar">
-      <Button kind="quiet" pressed={tray} onClick={() => view.set({ tray: !tray })}>Tray</Button>
+      <Button kind="quiet" pressed={tray} onClick={() => view.set({ tray: !tray })}>
+        Tray
+      </Button>
       <Saved />
-      <span>{placed} of {all} placed{chosen > 0 && ` · ${chosen} chosen`}</span>
+      <span>
+        {placed} of {all} placed{chosen > 0 && ` · ${chosen} chosen`}
+      </span>
       <Running />
       <span className="spacer" />
       <Pointer />
-      <button type="button" className="link" title="Life size" onClick={() => {
-        const shown = board.current;
-        if (shown) shown.zoomBy(LIFE_SIZE / shown.camera.px_per_mm);
-      }}>
+      <button
+        type="button"
+        className="link"
+        title="Life size"
+        onClick={() => {
+          const shown = board.current;
+          if (shown) shown.zoomBy(LIFE_SIZE / shown.camera.px_per_mm);
+        }}
+      >
         <Zoom />
       </button>
-      <Button kind="quiet" pressed={side} onClick={() => view.set({ side: !side })}>Panel</Button>
+      <Button kind="quiet" pressed={side} onClick={() => view.set({ side: !side })}>
+        Panel
+      </Button>
     </footer>
   );
 }
 
 const DOING: Partial<Record<Job["kind"], string>> = {
-  import: "Bringing in", solve: "Solving", joins: "Looking for joins", repair: "Repairing", export: "Exporting",
+  import: "Bringing in",
+  solve: "Solving",
+  joins: "Looking for joins",
+  repair: "Repairing",
+  export: "Exporting",
 };
 
 /** What goes on in the background, wherever it was started. */
@@ -51,7 +66,11 @@ function Running() {
     .map((job) => (
       <span key={job.id} className="running" title={job.stage}>
         {DOING[job.kind]} {Math.round(job.fraction * 100)} %
-        <IconButton icon="close" label={`Cancel: ${DOING[job.kind]}`} onClick={() => void tell(() => api.cancel(job.id))} />
+        <IconButton
+          icon="close"
+          label={`Cancel: ${DOING[job.kind]}`}
+          onClick={() => void tell(() => api.cancel(job.id))}
+        />
       </span>
     ));
 }
@@ -62,11 +81,16 @@ function Saved() {
   if (!connected) {
     return (
       <span className="saved lost" role="status">
-        The server is away.{unsaved > 0 && ` ${unsaved} change${unsaved > 1 ? "s" : ""} kept here until it is back.`}
+        The server is away.
+        {unsaved > 0 && ` ${unsaved} change${unsaved > 1 ? "s" : ""} kept here until it is back.`}
       </span>
     );
   }
-  return <span className="saved" role="status">{unsaved ? "Saving…" : "Saved"}</span>;
+  return (
+    <span className="saved" role="status">
+      {unsaved ? "Saving…" : "Saved"}
+    </span>
+  );
 }
 
 function useWritten(write: () => string) {
@@ -74,7 +98,8 @@ function useWritten(write: () => string) {
   useEffect(() => {
     const draw = () => {
       const words = write();
-      if (element.current && element.current.textContent !== words) element.current.textContent = words;
+      if (element.current && element.current.textContent !== words)
+        element.current.textContent = words;
     };
     draw();
     return cameraStore.watch(draw);
@@ -91,6 +116,8 @@ function Pointer() {
 }
 
 function Zoom() {
-  const element = useWritten(() => `${Math.round((cameraStore.get().camera.px_per_mm / LIFE_SIZE) * 100)} %`);
+  const element = useWritten(
+    () => `${Math.round((cameraStore.get().camera.px_per_mm / LIFE_SIZE) * 100)} %`,
+  );
   return <span ref={element} className="figures" />;
 }

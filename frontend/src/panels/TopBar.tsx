@@ -19,7 +19,10 @@ export function TopBar() {
   if (!project) return null;
   const rename = () =>
     open({
-      kind: "name", title: "Rename the project", label: "Name", value: project.name,
+      kind: "name",
+      title: "Rename the project",
+      label: "Name",
+      value: project.name,
       done: (name) =>
         void tell(async () => {
           await api.renameProject(project.id, name);
@@ -29,23 +32,51 @@ export function TopBar() {
   return (
     <header className="top-bar">
       <IconButton icon="back" label="All projects" onClick={() => goTo(null)} />
-      <button type="button" className="project-name" title="Rename the project" onClick={rename}>{project.name}</button>
+      <button type="button" className="project-name" title="Rename the project" onClick={rename}>
+        {project.name}
+      </button>
       <div className="hypothesis-switch">
-        <select aria-label="Hypothesis" value={hypothesis ?? ""} onChange={(event) => goTo(project.id, event.target.value)}>
-          {hypotheses.map((one) => <option key={one.id} value={one.id}>{one.name}</option>)}
+        <select
+          aria-label="Hypothesis"
+          value={hypothesis ?? ""}
+          onChange={(event) => goTo(project.id, event.target.value)}
+        >
+          {hypotheses.map((one) => (
+            <option key={one.id} value={one.id}>
+              {one.name}
+            </option>
+          ))}
         </select>
       </div>
-      <IconButton icon="branch" label="Branch this hypothesis" onClick={() => branchFrom(hypothesis, null)} />
+      <IconButton
+        icon="branch"
+        label="Branch this hypothesis"
+        onClick={() => branchFrom(hypothesis, null)}
+      />
       <span className="divider" />
       <IconButton icon="undo" label="Undo" keys="Ctrl Z" onClick={undo} disabled={!canUndo} />
       <IconButton icon="redo" label="Redo" keys="Ctrl Shift Z" onClick={redo} disabled={!canRedo} />
       <span className="spacer" />
       <FileButton>Bring in</FileButton>
-      <Button icon="export" onClick={() => open({ kind: "export" })}>Export</Button>
-      <Button kind="main" onClick={() => view.set({ tab: "solve", side: true })}>Solve…</Button>
+      <Button icon="export" onClick={() => open({ kind: "export" })}>
+        Export
+      </Button>
+      <Button kind="main" onClick={() => view.set({ tab: "solve", side: true })}>
+        Solve…
+      </Button>
       <span className="divider" />
-      <IconButton icon={theme === "dark" ? "sun" : "moon"} label="Dark or light" keys="D" onClick={() => view.set({ theme: theme === "dark" ? "light" : "dark" })} />
-      <IconButton icon="help" label="Help and keys" keys="?" onClick={() => open({ kind: "help" })} />
+      <IconButton
+        icon={theme === "dark" ? "sun" : "moon"}
+        label="Dark or light"
+        keys="D"
+        onClick={() => view.set({ theme: theme === "dark" ? "light" : "dark" })}
+      />
+      <IconButton
+        icon="help"
+        label="Help and keys"
+        keys="?"
+        onClick={() => open({ kind: "help" })}
+      />
     </header>
   );
 }

@@ -1,5 +1,12 @@
 /** Pieces that lie nowhere yet: found by name, sorted, dragged onto the board. */
-import { useMemo, useRef, useState, type KeyboardEvent, type PointerEvent, type RefObject } from "react";
+import {
+  useMemo,
+  useRef,
+  useState,
+  type KeyboardEvent,
+  type PointerEvent,
+  type RefObject,
+} from "react";
 import type { Id, Piece } from "../api/types";
 import type { Board } from "../board/Board";
 import { toBoard } from "../board/camera";
@@ -24,14 +31,27 @@ export function Tray({ board }: { board: RefObject<Board | null> }) {
     () => pieces.filter((piece) => !piece.discarded && !placementOf(state, piece.id).placed),
     [pieces, state],
   );
-  const shown = useMemo(() => sorted(unplaced.filter((piece) => matches(piece, wanted)), order), [unplaced, wanted, order]);
+  const shown = useMemo(
+    () =>
+      sorted(
+        unplaced.filter((piece) => matches(piece, wanted)),
+        order,
+      ),
+    [unplaced, wanted, order],
+  );
   const discarded = pieces.filter((piece) => piece.discarded);
   return (
     <aside className="tray" aria-label="Tray of unplaced pieces">
       <div className="tray-head">
-        <h2>Tray <span className="faint">{unplaced.length}</span></h2>
+        <h2>
+          Tray <span className="faint">{unplaced.length}</span>
+        </h2>
         <div className="order">
-          <select aria-label="Sort by" value={order} onChange={(event) => setOrder(event.target.value as Order)}>
+          <select
+            aria-label="Sort by"
+            value={order}
+            onChange={(event) => setOrder(event.target.value as Order)}
+          >
             <option value="size">Size</option>
             <option value="colour">Colour</option>
             <option value="name">Name</option>
@@ -41,7 +61,12 @@ export function Tray({ board }: { board: RefObject<Board | null> }) {
       <label className="search">
         <Icon name="search" />
         <span className="hidden">Search pieces</span>
-        <input type="search" placeholder="Search" value={wanted} onChange={(event) => setWanted(event.target.value)} />
+        <input
+          type="search"
+          placeholder="Search"
+          value={wanted}
+          onChange={(event) => setWanted(event.target.value)}
+        />
       </label>
       {shown.length > 0 ? (
         <Thumbs pieces={shown} selection={selection} board={board} />
@@ -61,7 +86,10 @@ function sayEmpty(all: number, unplaced: number): string {
 
 function matches(piece: Piece, wanted: string): boolean {
   const words = [piece.name, piece.inventory, piece.note, piece.provenance].join(" ").toLowerCase();
-  return wanted.toLowerCase().split(/\s+/).every((part) => words.includes(part));
+  return wanted
+    .toLowerCase()
+    .split(/\s+/)
+    .every((part) => words.includes(part));
 }
 
 function sorted(pieces: Piece[], order: Order): Piece[] {
@@ -85,8 +113,14 @@ function hue({ colour: [r, g, b] }: Piece): number {
 const STARTS_PX = 5;
 
 function Thumbs({
-  pieces, selection, board,
-}: { pieces: readonly Piece[]; selection: ReadonlySet<Id>; board: RefObject<Board | null> }) {
+  pieces,
+  selection,
+  board,
+}: {
+  pieces: readonly Piece[];
+  selection: ReadonlySet<Id>;
+  board: RefObject<Board | null>;
+}) {
   const list = useRef<HTMLUListElement>(null);
   const ghost = useRef<HTMLImageElement>(null);
   const dragging = useRef<{ id: Id; x: number; y: number; begun: boolean } | null>(null);
@@ -117,7 +151,9 @@ function Thumbs({
     const box = shown?.container.getBoundingClientRect();
     const [x, y] = [event.clientX - (box?.left ?? 0), event.clientY - (box?.top ?? 0)];
     if (!shown || !box || x < 0 || y < 0 || x > box.width || y > box.height) return;
-    const ids = selection.has(id) ? pieces.filter((piece) => selection.has(piece.id)).map((piece) => piece.id) : [id];
+    const ids = selection.has(id)
+      ? pieces.filter((piece) => selection.has(piece.id)).map((piece) => piece.id)
+      : [id];
     takeOut(ids, toBoard(shown.camera, x, y));
     shown.container.focus();
   };
@@ -168,13 +204,19 @@ function Thumbs({
               }}
             >
               <Thumb piece={piece} />
-              {piece.warnings.length > 0 && <span className="thumb-warning"><Icon name="warning" /></span>}
+              {piece.warnings.length > 0 && (
+                <span className="thumb-warning">
+                  <Icon name="warning" />
+                </span>
+              )}
               <span className="thumb-name">{piece.inventory || piece.name}</span>
             </button>
           </li>
         ))}
       </ul>
-      {held && <img ref={ghost} className="ghost" alt="" src={`/api/pictures/${held.picture}/256.webp`} />}
+      {held && (
+        <img ref={ghost} className="ghost" alt="" src={`/api/pictures/${held.picture}/256.webp`} />
+      )}
     </>
   );
 }
@@ -182,12 +224,16 @@ function Thumbs({
 function Discarded({ pieces }: { pieces: readonly Piece[] }) {
   return (
     <details className="discarded">
-      <summary>Discarded <span className="faint">{pieces.length}</span></summary>
+      <summary>
+        Discarded <span className="faint">{pieces.length}</span>
+      </summary>
       <ul>
         {pieces.map((piece) => (
           <li key={piece.id} className="row">
             <span>{piece.name}</span>
-            <Button kind="quiet" onClick={() => discard([piece.id], false)}>Take back</Button>
+            <Button kind="quiet" onClick={() => discard([piece.id], false)}>
+              Take back
+            </Button>
           </li>
         ))}
       </ul>

@@ -9,10 +9,28 @@ interface Common {
 }
 
 export function Button({
-  children, icon, kind = "plain", hint, onClick, disabled, pressed,
-}: Common & { children: ReactNode; icon?: IconName; kind?: "plain" | "main" | "quiet"; hint?: string }) {
+  children,
+  icon,
+  kind = "plain",
+  hint,
+  onClick,
+  disabled,
+  pressed,
+}: Common & {
+  children: ReactNode;
+  icon?: IconName;
+  kind?: "plain" | "main" | "quiet";
+  hint?: string;
+}) {
   return (
-    <button type="button" className={`button ${kind}`} onClick={onClick} disabled={disabled} aria-pressed={pressed} title={hint}>
+    <button
+      type="button"
+      className={`button ${kind}`}
+      onClick={onClick}
+      disabled={disabled}
+      aria-pressed={pressed}
+      title={hint}
+    >
       {icon && <Icon name={icon} />}
       {children}
     </button>
@@ -20,7 +38,12 @@ export function Button({
 }
 
 export function IconButton({
-  icon, label, keys, onClick, disabled, pressed,
+  icon,
+  label,
+  keys,
+  onClick,
+  disabled,
+  pressed,
 }: Common & { icon: IconName; label: string; keys?: string }) {
   return (
     <button

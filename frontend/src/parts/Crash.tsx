@@ -15,7 +15,11 @@ export class Crash extends Component<{ children: ReactNode }, { broken: string |
         <h1>The page has broken</h1>
         <p className="lead">Every change you made is saved. Reload the page to go on.</p>
         <p className="faint">{this.state.broken}</p>
-        <p><a href={location.href} onClick={() => location.reload()}>Reload</a></p>
+        <p>
+          <a href={location.href} onClick={() => location.reload()}>
+            Reload
+          </a>
+        </p>
       </main>
     );
   }

@@ -5,12 +5,24 @@ import { Button } from "./Button";
 import { filesOfInput } from "./files";
 
 export function FileButton({
-  children, folder = false, kind = "plain",
-}: { children: ReactNode; folder?: boolean; kind?: "plain" | "main" }) {
+  children,
+  folder = false,
+  kind = "plain",
+}: {
+  children: ReactNode;
+  folder?: boolean;
+  kind?: "plain" | "main";
+}) {
   const input = useRef<HTMLInputElement>(null);
   return (
     <>
-      <Button icon={folder ? undefined : "import"} kind={kind} onClick={() => input.current?.click()}>{children}</Button>
+      <Button
+        icon={folder ? undefined : "import"}
+        kind={kind}
+        onClick={() => input.current?.click()}
+      >
+        {children}
+      </Button>
       <input
         ref={(element) => {
           input.current = element;

@@ -13,8 +13,14 @@ const listeners = new Set<() => void>();
 const sprites = new Sprites(() => listeners.forEach((listener) => listener()));
 
 export function MiniAssembly({
-  placements, label, height = 120,
-}: { placements: Readonly<Record<Id, Placement>>; label: string; height?: number }) {
+  placements,
+  label,
+  height = 120,
+}: {
+  placements: Readonly<Record<Id, Placement>>;
+  label: string;
+  height?: number;
+}) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const pieces = useStore(bench, (now) => now.pieces);
   useEffect(() => {
@@ -26,7 +32,11 @@ export function MiniAssembly({
       const width = element.clientWidth;
       element.width = width * ratio;
       element.height = height * ratio;
-      const items = itemsOf({ ...bench.get(), pieces, state: { ...NOTHING, placements: { ...placements } } });
+      const items = itemsOf({
+        ...bench.get(),
+        pieces,
+        state: { ...NOTHING, placements: { ...placements } },
+      });
       const box = joinBoxes(items.map((item) => boxOfItem(item)));
       const camera = fitting(box, width, height, { left: 8, top: 8, right: 8, bottom: 8 });
       for (const { drawable, placement } of items) {

@@ -3,8 +3,18 @@ import { useEffect, useId, useRef, type ReactNode } from "react";
 import { IconButton } from "./Button";
 
 export function Modal({
-  title, wide = false, onClose, children, footer,
-}: { title: string; wide?: boolean; onClose: () => void; children: ReactNode; footer?: ReactNode }) {
+  title,
+  wide = false,
+  onClose,
+  children,
+  footer,
+}: {
+  title: string;
+  wide?: boolean;
+  onClose: () => void;
+  children: ReactNode;
+  footer?: ReactNode;
+}) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {

@@ -8,7 +8,11 @@ export function Notices() {
   return (
     <div className="notices" role="log" aria-live="polite">
       {notices.map((notice) => (
-        <div key={notice.id} className={`notice ${notice.tone}`} role={notice.tone === "bad" ? "alert" : undefined}>
+        <div
+          key={notice.id}
+          className={`notice ${notice.tone}`}
+          role={notice.tone === "bad" ? "alert" : undefined}
+        >
           <p>
             {notice.text} {notice.remedy && <span className="faint">{notice.remedy}</span>}
           </p>

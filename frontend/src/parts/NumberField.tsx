@@ -3,7 +3,12 @@ import { useEffect, useState } from "react";
 import { trim } from "../geometry/scale";
 
 export function NumberField({
-  label, value, unit, digits = 2, disabled, onTake,
+  label,
+  value,
+  unit,
+  digits = 2,
+  disabled,
+  onTake,
 }: {
   label: string;
   value: number | null;

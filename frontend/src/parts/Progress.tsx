@@ -17,7 +17,9 @@ export function Progress({ job, words }: { job: Job; words: string }) {
     <div className="progress-card" role="status">
       <div className="row">
         <strong>{words}</strong>
-        <Button kind="quiet" onClick={() => void tell(() => api.cancel(job.id))}>Cancel</Button>
+        <Button kind="quiet" onClick={() => void tell(() => api.cancel(job.id))}>
+          Cancel
+        </Button>
       </div>
       <progress max={1} value={job.fraction} aria-label={words} />
       <p className="faint">

@@ -2,8 +2,18 @@
 import { useEffect, useState } from "react";
 
 export function TextField({
-  label, value, lines = 1, placeholder, onTake,
-}: { label: string; value: string; lines?: number; placeholder?: string; onTake: (value: string) => void }) {
+  label,
+  value,
+  lines = 1,
+  placeholder,
+  onTake,
+}: {
+  label: string;
+  value: string;
+  lines?: number;
+  placeholder?: string;
+  onTake: (value: string) => void;
+}) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);
   const take = () => {

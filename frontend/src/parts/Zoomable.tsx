@@ -10,14 +10,31 @@ export function Zoomable({ aspect, children }: { aspect: number; children: React
   return (
     <div className="zoomable">
       <div className="zoomable-view">
-        <div className="zoomable-content" style={{ aspectRatio: aspect, width: zoom === 1 ? undefined : `${zoom * 100}%`, maxHeight: zoom === 1 ? "100%" : "none" }}>
+        <div
+          className="zoomable-content"
+          style={{
+            aspectRatio: aspect,
+            width: zoom === 1 ? undefined : `${zoom * 100}%`,
+            maxHeight: zoom === 1 ? "100%" : "none",
+          }}
+        >
           {children}
         </div>
       </div>
       <div className="zoomable-buttons floating" role="toolbar" aria-label="Zoom of the picture">
-        <IconButton icon="minus" label="Smaller" disabled={at === 0} onClick={() => setAt(at - 1)} />
+        <IconButton
+          icon="minus"
+          label="Smaller"
+          disabled={at === 0}
+          onClick={() => setAt(at - 1)}
+        />
         <span className="figures">{zoom} ×</span>
-        <IconButton icon="plus" label="Larger" disabled={at === STEPS.length - 1} onClick={() => setAt(at + 1)} />
+        <IconButton
+          icon="plus"
+          label="Larger"
+          disabled={at === STEPS.length - 1}
+          onClick={() => setAt(at + 1)}
+        />
       </div>
     </div>
   );

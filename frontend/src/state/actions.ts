@@ -9,9 +9,14 @@ import { edit } from "./queue";
 /** Chosen pieces with their groups that are free to move; a group holds on to its locked piece. */
 export function movable(): Id[] {
   const now = bench.get();
-  const rows = [...withGroups(now, now.selection)].map((id) => ({ id, ...placementOf(now.state, id) }));
+  const rows = [...withGroups(now, now.selection)].map((id) => ({
+    id,
+    ...placementOf(now.state, id),
+  }));
   const held = new Set(rows.filter((row) => row.locked && row.group).map((row) => row.group));
-  return rows.filter((row) => row.placed && !row.locked && !held.has(row.group)).map((row) => row.id);
+  return rows
+    .filter((row) => row.placed && !row.locked && !held.has(row.group))
+    .map((row) => row.id);
 }
 
 /** Says why nothing moves, where the whole choice is locked. */
@@ -27,7 +32,14 @@ export function placeAt(poses: ReadonlyMap<Id, Pose>, island?: number): void {
   const operations: Op[] = [];
   for (const [piece, pose] of poses) {
     const { x_mm, y_mm, rotation_deg } = pose;
-    operations.push({ op: "place", piece, x_mm, y_mm, rotation_deg, ...(island ? { island } : {}) });
+    operations.push({
+      op: "place",
+      piece,
+      x_mm,
+      y_mm,
+      rotation_deg,
+      ...(island ? { island } : {}),
+    });
   }
   edit(operations);
 }
@@ -61,8 +73,12 @@ export function takeOut(ids: readonly Id[], [x, y]: Point): void {
     const [cx, cy] = apply({ ...before, x_mm: 0, y_mm: 0 }, ...piece.centroid_mm);
     const width = Math.sqrt(piece.area_mm2) * 1.4;
     operations.push({
-      op: "place", piece: id, x_mm: x - cx + right, y_mm: y - cy,
-      rotation_deg: before.rotation_deg, island,
+      op: "place",
+      piece: id,
+      x_mm: x - cx + right,
+      y_mm: y - cy,
+      rotation_deg: before.rotation_deg,
+      island,
     });
     operations.push({ op: "order", piece: id, z: top + k });
     right += width;
@@ -85,14 +101,19 @@ export function toggleLock(): void {
 }
 
 export function group(): void {
-  const pieces = [...bench.get().selection].filter((id) => placementOf(bench.get().state, id).placed);
-  if (pieces.length < 2) return say("A group needs two pieces or more.", "Hold Shift and click to choose more.");
+  const pieces = [...bench.get().selection].filter(
+    (id) => placementOf(bench.get().state, id).placed,
+  );
+  if (pieces.length < 2)
+    return say("A group needs two pieces or more.", "Hold Shift and click to choose more.");
   edit([{ op: "group", pieces, group: randomName() }]);
 }
 
 export function ungroup(): void {
   const now = bench.get();
-  const pieces = [...withGroups(now, now.selection)].filter((id) => placementOf(now.state, id).group);
+  const pieces = [...withGroups(now, now.selection)].filter(
+    (id) => placementOf(now.state, id).group,
+  );
   if (pieces.length) edit([{ op: "group", pieces, group: null }]);
 }
 
@@ -128,7 +149,9 @@ export function fade(opacity: number): void {
 
 export function toIsland(island: number): void {
   const now = bench.get();
-  const pieces = [...withGroups(now, now.selection)].filter((id) => placementOf(now.state, id).placed);
+  const pieces = [...withGroups(now, now.selection)].filter(
+    (id) => placementOf(now.state, id).placed,
+  );
   if (pieces.length) edit([{ op: "island", pieces, island }]);
 }
 
@@ -138,7 +161,11 @@ export function discard(ids: readonly Id[], discarded: boolean): void {
 }
 
 /** Turns the choice about its common centre. */
-export function turnedPoses(ids: readonly Id[], poses: ReadonlyMap<Id, Pose>, deg: number): Map<Id, Pose> {
+export function turnedPoses(
+  ids: readonly Id[],
+  poses: ReadonlyMap<Id, Pose>,
+  deg: number,
+): Map<Id, Pose> {
   const now = bench.get();
   const pieces = ids.map((id) => pieceOf(now, id)).filter((piece): piece is Piece => !!piece);
   const pivot = centreOfMass(pieces, poses);
@@ -167,7 +194,9 @@ export function centreOfMass(pieces: readonly Piece[], poses: ReadonlyMap<Id, Po
 /** Brings the mean colour of the chosen pieces to that of the first chosen. */
 export function matchColours(): void {
   const now = bench.get();
-  const [model, ...others] = chosen().map((id) => pieceOf(now, id)).filter((p): p is Piece => !!p);
+  const [model, ...others] = chosen()
+    .map((id) => pieceOf(now, id))
+    .filter((p): p is Piece => !!p);
   if (!model || !others.length) {
     return say("Choose the piece to match first, then the others with Shift.");
   }

@@ -1,6 +1,14 @@
 /** Everything the window knows: the open project as the server told it, and what is selected. */
 import type {
-  About, HypothesisSummary, Id, Job, Judgement, Piece, Preview, ProjectSummary, State,
+  About,
+  HypothesisSummary,
+  Id,
+  Job,
+  Judgement,
+  Piece,
+  Preview,
+  ProjectSummary,
+  State,
 } from "../api/types";
 import { placementOf } from "./operations";
 import { createStore } from "./store";

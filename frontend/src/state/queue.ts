@@ -46,7 +46,8 @@ export function resume(p: Id, h: Id): void {
   if (!kept) return;
   const unsent = JSON.parse(kept) as Op[][];
   steps = unsent.map((operations) => ({ kind: "edit", operations }));
-  if (steps.length) say(`${steps.length} unsaved change${steps.length > 1 ? "s" : ""} found again and saved.`);
+  if (steps.length)
+    say(`${steps.length} unsaved change${steps.length > 1 ? "s" : ""} found again and saved.`);
   show();
   void send();
 }

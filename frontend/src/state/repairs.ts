@@ -6,7 +6,10 @@ import { signature } from "./identity";
 import { succeeded, tell } from "./sync";
 
 /** Waits for a repair and chooses the pieces that came of it. */
-export async function repaired(start: () => ReturnType<typeof api.merge>, words: string): Promise<boolean> {
+export async function repaired(
+  start: () => ReturnType<typeof api.merge>,
+  words: string,
+): Promise<boolean> {
   let well = false;
   await tell(async () => {
     const { job } = await start();
@@ -24,5 +27,8 @@ export async function repaired(start: () => ReturnType<typeof api.merge>, words:
 export async function mergeChosen(): Promise<void> {
   const { project, hypothesis, selection } = bench.get();
   if (!project || !hypothesis) return;
-  await repaired(() => api.merge(project.id, hypothesis, [...selection], signature()), "Merged into one piece.");
+  await repaired(
+    () => api.merge(project.id, hypothesis, [...selection], signature()),
+    "Merged into one piece.",
+  );
 }

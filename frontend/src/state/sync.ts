@@ -48,8 +48,17 @@ function close(): void {
   leave();
   document.title = "reassembly";
   bench.set({
-    project: null, hypothesis: null, pieces: [], hypotheses: [], judgements: [], jobs: {},
-    previews: {}, state: NOTHING, unsaved: 0, can_undo: false, can_redo: false,
+    project: null,
+    hypothesis: null,
+    pieces: [],
+    hypotheses: [],
+    judgements: [],
+    jobs: {},
+    previews: {},
+    state: NOTHING,
+    unsaved: 0,
+    can_undo: false,
+    can_redo: false,
   });
   select([]);
 }

@@ -28,7 +28,10 @@ export function renameHypothesis(id: Id): void {
   const known = hypotheses.find((one) => one.id === id);
   if (!project || !known) return;
   open({
-    kind: "name", title: "Rename the hypothesis", label: "Name", value: known.name,
+    kind: "name",
+    title: "Rename the hypothesis",
+    label: "Name",
+    value: known.name,
     done: (name) =>
       void tell(async () => {
         await api.renameHypothesis(project.id, id, name);
