@@ -372,8 +372,10 @@ def test_nothing_is_lost_when_the_server_dies(hands: Hands, server: Server) -> N
     server.kill()
     hands.page.keyboard.press("ArrowLeft")
     hands.page.get_by_text("1 change kept here").wait_for()
+    address = hands.page.url
+    hands.page.goto("about:blank")
     server.start()
-    hands.page.reload()
+    hands.page.goto(address)
     hands.page.locator(".board").wait_for()
     hands.page.get_by_text("found again").wait_for()
     hands.wait_saved()

@@ -3,25 +3,26 @@
  * shape, so that moving about costs one pass over the pieces and React never renders.
  */
 import Konva from "konva/lib/Core";
-import { Circle } from "konva/lib/shapes/Circle";
 import { Line } from "konva/lib/shapes/Line";
-import { api } from "../api/client";
 import type { Guide, Id } from "../api/types";
 import { joinBoxes, type Box } from "../geometry/polygon";
 import type { Point, Pose } from "../geometry/pose";
-import { bench, placedIds, type Bench } from "../state/bench";
+import { bench, type Bench } from "../state/bench";
 import { view } from "../state/view";
-import { fitting, toScreen, visibleBox, zoomed, type Camera } from "./camera";
+import { fitting, visibleBox, zoomed, type Camera } from "./camera";
 import { cameraStore } from "./camerastore";
-import { paintContent, type Canvas, type Ink, type Scene } from "./content";
-import { fit, followFit } from "./fit";
+import { paintContent, type Canvas, type Scene } from "./content";
+import { fit, followFit, movedSinceFit } from "./fit";
+import { Handle } from "./handle";
+import { readInk, type Ink } from "./ink";
+import { Keypoints } from "./keypoints";
 import { paintMarks } from "./marks";
+import { previewOf, withPreview } from "./preview";
 import { boxOfItem, itemsOf, type Item } from "./scene";
 import { Snapshot } from "./snapshot";
 import { Sprites } from "./sprites";
 
 const SETTLED_MS = 120;
-const HANDLE_PX = 34;
 /** Room for rulers and tools, which a fitted view leaves free. */
 const AROUND = { left: 84, top: 92, right: 32, bottom: 60 };
 
@@ -38,8 +39,7 @@ export class Board {
 
   private readonly content = new Konva.Layer({ listening: false, clearBeforeDraw: false });
   private readonly marks = new Konva.Layer({ listening: false });
-  private readonly handle = new Circle({ radius: 7, strokeWidth: 2, visible: false });
-  private readonly stem = new Line({ strokeWidth: 1.5, visible: false });
+  private readonly handle = new Handle();
   /** The line of a lasso or the frame of a marquee, in screen pixels. */
   private readonly loop = new Line({
     closed: true,
@@ -49,7 +49,7 @@ export class Board {
   });
   private readonly sprites = new Sprites(() => this.redraw());
   private readonly snapshot = new Snapshot();
-  private readonly keypoints = new Map<Id, readonly Point[]>();
+  private readonly keypoints = new Keypoints(() => this.redraw());
   private readonly stops: (() => void)[] = [];
   private readonly sizes: ResizeObserver;
   private seen: Pick<Bench, "pieces" | "state" | "hypothesis"> | null = null;
@@ -61,7 +61,6 @@ export class Board {
   private painted: Camera = this.camera;
   private settled = 0;
   private still = true;
-  private moved: { measured: object; items: readonly Item[]; ids: ReadonlySet<Id> } | null = null;
   private fitted = false;
   private wasPreviewed = false;
   /** Whether the person has chosen the view since the last time it was fitted by itself. */
@@ -70,9 +69,9 @@ export class Board {
   constructor(readonly container: HTMLDivElement) {
     this.ink = readInk(container);
     this.stage = new Konva.Stage({ container, width: 100, height: 100 });
-    this.content.add(new Konva.Shape({ sceneFunc: () => this.paintContent() }) as never);
-    this.marks.add(new Konva.Shape({ sceneFunc: () => this.paintMarks() }) as never);
-    this.marks.add(this.stem as never, this.handle as never, this.loop as never);
+    this.content.add(new Konva.Shape({ sceneFunc: () => this.paintContent() }));
+    this.marks.add(new Konva.Shape({ sceneFunc: () => this.paintMarks() }));
+    this.marks.add(...this.handle.nodes, this.loop);
     this.stage.add(this.content, this.marks);
     this.sizes = new ResizeObserver(() => this.resize());
     this.sizes.observe(container);
@@ -160,7 +159,7 @@ export class Board {
   /** Where on the screen the rotation handle is, if one is shown. */
   get handleAt(): Point | null {
     this.placeHandle();
-    return this.handle.visible() ? [this.handle.x(), this.handle.y()] : null;
+    return this.handle.at;
   }
 
   showLoop(points: readonly Point[] | null): void {
@@ -178,45 +177,18 @@ export class Board {
     const { state } = bench.get();
     return {
       items: this.items,
-      live: this.preview ?? this.live,
+      live: previewOf(bench.get()) ?? this.live,
       reference: state.reference,
       fit: fit.get(),
-      moved: this.movedSinceFit(),
-      keypoints: this.keypoints,
+      moved: movedSinceFit(this.items),
+      keypoints: this.keypoints.known,
     };
-  }
-
-  /** Poses that a running solve tries, of pieces on the board. */
-  private get preview(): ReadonlyMap<Id, Pose> | null {
-    const { previews, jobs, hypothesis } = bench.get();
-    const job = Object.keys(previews).find((id) => jobs[id]?.hypothesis === hypothesis);
-    const poses = job ? previews[job] : undefined;
-    return poses ? new Map(Object.entries(poses)) : null;
-  }
-
-  private movedSinceFit(): ReadonlySet<Id> {
-    const measured = fit.get().placements;
-    if (this.moved?.measured === measured && this.moved.items === this.items) return this.moved.ids;
-    const moved = new Set<Id>();
-    for (const { piece, placement } of this.items) {
-      const then = measured[piece.id];
-      if (
-        !then?.placed ||
-        then.x_mm !== placement.x_mm ||
-        then.y_mm !== placement.y_mm ||
-        then.rotation_deg !== placement.rotation_deg
-      ) {
-        moved.add(piece.id);
-      }
-    }
-    this.moved = { measured, items: this.items, ids: moved };
-    return moved;
   }
 
   private follow(): void {
     const now = bench.get();
     const { pieces, state, hypothesis } = now;
-    const preview = this.preview;
+    const preview = previewOf(now);
     const another = this.seen?.hypothesis !== hypothesis;
     const changed =
       another ||
@@ -234,7 +206,7 @@ export class Board {
       this.fitted = true;
       this.fit();
     }
-    if (view.get().keypoints) this.fetchKeypoints();
+    if (view.get().keypoints) this.keypoints.fetch();
     if (changed) this.redraw();
     else this.remark();
   }
@@ -255,24 +227,9 @@ export class Board {
     if (ended || !inside) this.fit();
   }
 
-  private fetchKeypoints(): void {
-    const { project } = bench.get();
-    for (const id of project ? placedIds(bench.get()) : []) {
-      if (!project || this.keypoints.has(id)) continue;
-      this.keypoints.set(id, []);
-      void api.keypoints(project.id, id).then(
-        ({ keypoints_mm }) => {
-          this.keypoints.set(id, keypoints_mm);
-          this.redraw();
-        },
-        () => this.keypoints.delete(id),
-      );
-    }
-  }
-
   private restyle(): void {
     this.ink = readInk(this.container);
-    if (view.get().keypoints) this.fetchKeypoints();
+    if (view.get().keypoints) this.keypoints.fetch();
     this.redraw();
   }
 
@@ -322,7 +279,7 @@ export class Board {
     const { gaps, rulers } = view.get();
     paintMarks(this.canvas(this.marks), {
       items: this.items,
-      live: this.preview ?? this.live,
+      live: previewOf(bench.get()) ?? this.live,
       selection,
       hovered: this.hovered,
       guides: this.guide
@@ -337,7 +294,7 @@ export class Board {
 
   /** Gaps that still hold; those of the selection where there is one, lest figures hide the paint. */
   private currentGaps(selection: ReadonlySet<Id>) {
-    const moved = this.movedSinceFit();
+    const moved = movedSinceFit(this.items);
     return fit.get().gaps.filter(({ first, second }) => {
       if (moved.has(first) || moved.has(second)) return false;
       return !selection.size || selection.has(first) || selection.has(second);
@@ -345,60 +302,12 @@ export class Board {
   }
 
   private placeHandle(): void {
+    this.loop.stroke(this.ink.accent);
     const { selection } = bench.get();
-    const chosen = this.items.filter(
+    const free = this.items.filter(
       (item) => selection.has(item.piece.id) && !item.placement.locked,
     );
-    const shown = chosen.length > 0 && !this.wasPreviewed;
-    this.handle.visible(shown);
-    this.stem.visible(shown);
-    if (!shown) return;
-    const box = this.boxOf(chosen);
-    const [x, top] = toScreen(this.camera, (box.left + box.right) / 2, box.top);
-    const [, bottom] = toScreen(this.camera, 0, box.bottom);
-    const y = handleHeight(top, bottom, this.height);
-    this.handle.setAttrs({ x, y, fill: this.ink.ground, stroke: this.ink.accent });
-    this.stem.points(y < top ? [x, y + 7, x, top] : y > bottom ? [x, y - 7, x, bottom] : []);
-    this.stem.stroke(this.ink.accent);
-    this.loop.stroke(this.ink.accent);
+    if (!free.length || this.wasPreviewed) this.handle.hide();
+    else this.handle.show(this.boxOf(free), this.camera, this.height, AROUND.top - 8, this.ink);
   }
-}
-
-/** Above the pieces, else below, else within: wherever no tool covers it. */
-function handleHeight(top: number, bottom: number, height: number): number {
-  if (top - HANDLE_PX >= AROUND.top - 8) return top - HANDLE_PX;
-  return bottom + HANDLE_PX <= height - 20 ? bottom + HANDLE_PX : AROUND.top;
-}
-
-function withPreview(now: Bench, preview: ReadonlyMap<Id, Pose>): Item[] {
-  const placements = { ...now.state.placements };
-  for (const [id, pose] of preview) {
-    const before = placements[id];
-    placements[id] = {
-      placed: true,
-      locked: before?.locked ?? false,
-      group: before?.group ?? null,
-      z: before?.z ?? 0,
-      opacity: 1,
-      island: (pose as { island?: number }).island ?? 1,
-      gain: before?.gain ?? null,
-      confidence: null,
-      x_mm: pose.x_mm,
-      y_mm: pose.y_mm,
-      rotation_deg: pose.rotation_deg,
-    };
-  }
-  return itemsOf({ ...now, state: { ...now.state, placements } });
-}
-
-function readInk(element: Element): Ink {
-  const style = getComputedStyle(element);
-  const colour = (name: string) => style.getPropertyValue(name).trim();
-  return {
-    line: colour("--board-line"),
-    accent: colour("--accent"),
-    ground: colour("--panel"),
-    text: colour("--text"),
-    faint: colour("--board-faint"),
-  };
 }

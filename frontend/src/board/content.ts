@@ -7,6 +7,7 @@ import type { View } from "../state/view";
 import { toScreen, visibleBox, type Camera } from "./camera";
 import { enter, makeHatching, outlinePath, paintOverlap, paintPiece, strokePiece } from "./painter";
 import { boxOfItem, type Item, type Poses } from "./scene";
+import type { Ink } from "./ink";
 import type { Sprites } from "./sprites";
 
 export interface Scene {
@@ -30,14 +31,6 @@ export interface Canvas {
   ink: Ink;
   /** Nothing is fetched while the view is moving. */
   still: boolean;
-}
-
-export interface Ink {
-  line: string;
-  accent: string;
-  ground: string;
-  text: string;
-  faint: string;
 }
 
 /** @param covered a box of the screen (px) that is painted already. */

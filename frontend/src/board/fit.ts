@@ -1,8 +1,9 @@
 /** Overlaps and gaps as the server measures them, asked for once the pieces lie still. */
 import { api } from "../api/client";
-import type { Fit, Placement } from "../api/types";
+import type { Fit, Id, Placement } from "../api/types";
 import { bench } from "../state/bench";
 import { createStore } from "../state/store";
+import type { Item } from "./scene";
 
 interface FitState extends Fit {
   /** The placements that were measured; a piece that has moved since is out of date. */
@@ -36,4 +37,26 @@ export function followFit(): () => void {
       );
     }, STILL_MS);
   });
+}
+
+let moved: { measured: object; items: readonly Item[]; ids: ReadonlySet<Id> } | null = null;
+
+/** Pieces that lie elsewhere than when overlaps and gaps were measured. */
+export function movedSinceFit(items: readonly Item[]): ReadonlySet<Id> {
+  const measured = fit.get().placements;
+  if (moved?.measured === measured && moved.items === items) return moved.ids;
+  const ids = new Set<Id>();
+  for (const { piece, placement } of items) {
+    const then = measured[piece.id];
+    if (
+      !then?.placed ||
+      then.x_mm !== placement.x_mm ||
+      then.y_mm !== placement.y_mm ||
+      then.rotation_deg !== placement.rotation_deg
+    ) {
+      ids.add(piece.id);
+    }
+  }
+  moved = { measured, items, ids };
+  return ids;
 }

@@ -1,164 +1,35 @@
-/** Pointers on the board: pan, zoom, choose, drag, turn, lasso, measure, guides. */
+/** What a pointer does once it is down: pan, pinch, drag, turn, choose, measure, move a guide. */
 import type { Id } from "../api/types";
 import { angleOf, type Point, type Pose } from "../geometry/pose";
 import { centreOfMass, movable, placeAt, sayIfLocked, turnedPoses } from "../state/actions";
 import { bench, pieceOf, select, withGroups } from "../state/bench";
-import { randomName } from "../state/identity";
 import { edit } from "../state/queue";
 import { view } from "../state/view";
 import type { Board } from "./Board";
 import { panned, toBoard, toScreen } from "./camera";
-import { cameraStore } from "./camerastore";
 import { RULER_PX } from "./marks";
-import { pieceAt, piecesIn, piecesWithin } from "./pick";
+import { piecesIn, piecesWithin } from "./pick";
 
-interface Gesture {
+export interface Gesture {
   move(at: Point, event: PointerEvent): void;
   end(at: Point, event: PointerEvent): void;
   cancel(): void;
 }
 
-const NEAR_PX = 14;
-const GUIDE_PX = 5;
 const STARTS_PX = 3;
 const NOTHING = () => undefined;
 
-export function listenToPointers(board: Board, space: () => boolean): () => void {
-  const element = board.container;
-  let gesture: Gesture | null = null;
-  const fingers = new Map<number, Point>();
-
-  const at = (event: MouseEvent): Point => {
-    const box = element.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
-  };
-
-  const down = (event: PointerEvent) => {
-    element.focus({ preventScroll: true });
-    fingers.set(event.pointerId, at(event));
-    element.setPointerCapture(event.pointerId);
-    if (fingers.size === 2) {
-      gesture?.cancel();
-      gesture = pinch(board, fingers);
-      return;
-    }
-    gesture = begin(board, at(event), event, space());
-    element.classList.toggle("grabbing", gesture !== null && view.get().tool !== "ruler");
-  };
-  const move = (event: PointerEvent) => {
-    const point = at(event);
-    if (fingers.has(event.pointerId)) fingers.set(event.pointerId, point);
-    if (gesture) gesture.move(point, event);
-    else hover(board, point);
-    cameraStore.set({ pointer_mm: toBoard(board.camera, ...point) });
-  };
-  const up = (event: PointerEvent) => {
-    fingers.delete(event.pointerId);
-    gesture?.end(at(event), event);
-    gesture = null;
-    element.classList.remove("grabbing");
-  };
-  const stop = (event: PointerEvent) => {
-    fingers.delete(event.pointerId);
-    gesture?.cancel();
-    gesture = null;
-    element.classList.remove("grabbing");
-  };
-  const escape = (event: KeyboardEvent) => {
-    if (event.key !== "Escape" || !gesture) return;
-    gesture.cancel();
-    gesture = null;
-    event.stopImmediatePropagation();
-  };
-  const wheel = (event: WheelEvent) => {
-    event.preventDefault();
-    const unit = event.deltaMode === 1 ? 16 : 1;
-    if (event.shiftKey) board.look(panned(board.camera, -(event.deltaX || event.deltaY) * unit, 0));
-    else board.zoomBy(Math.exp((-event.deltaY * unit * (event.ctrlKey ? 3 : 1)) / 500), at(event));
-  };
-  const leave = () => {
-    cameraStore.set({ pointer_mm: null });
-    if (board.hovered) {
-      board.hovered = null;
-      board.remark();
-    }
-  };
-
-  element.addEventListener("pointerdown", down);
-  element.addEventListener("pointermove", move);
-  element.addEventListener("pointerup", up);
-  element.addEventListener("pointercancel", stop);
-  element.addEventListener("pointerleave", leave);
-  element.addEventListener("wheel", wheel, { passive: false });
-  window.addEventListener("keydown", escape, true);
-  return () => {
-    element.removeEventListener("pointerdown", down);
-    element.removeEventListener("pointermove", move);
-    element.removeEventListener("pointerup", up);
-    element.removeEventListener("pointercancel", stop);
-    element.removeEventListener("pointerleave", leave);
-    element.removeEventListener("wheel", wheel);
-    window.removeEventListener("keydown", escape, true);
-  };
-}
-
-function begin(board: Board, at: Point, event: PointerEvent, space: boolean): Gesture | null {
-  const { tool, rulers } = view.get();
-  if (event.button === 1 || (event.button === 0 && (tool === "hand" || space)))
-    return pan(board, at);
-  if (event.button !== 0) return null;
-  if (tool === "ruler") return measure(board, at);
-  if (tool === "lasso") return lasso(board, at, event.shiftKey);
-  if (rulers && (at[0] < RULER_PX || at[1] < RULER_PX)) {
-    return dragGuide(board, randomName(), at[1] < RULER_PX ? "y" : "x");
-  }
-  const handle = board.handleAt;
-  if (handle && distance(handle, at) < NEAR_PX) return rotate(board, at);
-  const id = pieceAt(board, at);
-  if (id) return choose(board, id, at, event.shiftKey || event.ctrlKey || event.metaKey);
-  const guide = guideAt(board, at);
-  if (guide) return dragGuide(board, guide.id, guide.axis);
-  return frame(board, at, event.shiftKey);
-}
-
-function distance(a: Point, b: Point): number {
+export function distance(a: Point, b: Point): number {
   return Math.hypot(a[0] - b[0], a[1] - b[1]);
 }
 
-function hover(board: Board, at: Point): void {
-  const { tool } = view.get();
-  const overHandle = board.handleAt !== null && distance(board.handleAt, at) < NEAR_PX;
-  const id = tool === "select" && !overHandle ? pieceAt(board, at) : null;
-  const guide = tool === "select" && !id ? guideAt(board, at) : undefined;
-  board.container.style.cursor = overHandle
-    ? "grab"
-    : id
-      ? "move"
-      : guide
-        ? guide.axis === "x"
-          ? "col-resize"
-          : "row-resize"
-        : "";
-  if (id !== board.hovered) {
-    board.hovered = id;
-    board.remark();
-  }
-}
-
-function guideAt(board: Board, [x, y]: Point) {
-  return bench.get().state.guides.find(({ axis, position_mm }) => {
-    const [gx, gy] = toScreen(board.camera, position_mm, position_mm);
-    return Math.abs(axis === "x" ? gx - x : gy - y) <= GUIDE_PX;
-  });
-}
-
-function pan(board: Board, from: Point): Gesture {
+export function pan(board: Board, from: Point): Gesture {
   const start = board.camera;
   const move = (at: Point) => board.look(panned(start, at[0] - from[0], at[1] - from[1]));
   return { move, end: NOTHING, cancel: NOTHING };
 }
 
-function pinch(board: Board, fingers: ReadonlyMap<number, Point>): Gesture {
+export function pinch(board: Board, fingers: ReadonlyMap<number, Point>): Gesture {
   const state = () => {
     const [a = [0, 0], b = [0, 0]] = [...fingers.values()];
     return {
@@ -183,7 +54,7 @@ function pinch(board: Board, fingers: ReadonlyMap<number, Point>): Gesture {
 }
 
 /** A press on a piece: chooses it, and drags the choice once the pointer moves. */
-function choose(board: Board, id: Id, from: Point, adding: boolean): Gesture {
+export function choose(board: Board, id: Id, from: Point, adding: boolean): Gesture {
   const now = bench.get();
   const together = withGroups(now, [id]);
   const already = now.selection.has(id);
@@ -245,7 +116,7 @@ function drop(board: Board): void {
 
 const SNAP_WITH_SHIFT = 15;
 
-function rotate(board: Board, from: Point): Gesture {
+export function rotate(board: Board, from: Point): Gesture {
   const ids = movable();
   const poses = posesOf(board, ids);
   const pieces = ids.flatMap((id) => pieceOf(bench.get(), id) ?? []);
@@ -268,7 +139,7 @@ function rotate(board: Board, from: Point): Gesture {
   };
 }
 
-function frame(board: Board, from: Point, adding: boolean): Gesture {
+export function frame(board: Board, from: Point, adding: boolean): Gesture {
   const before = adding ? bench.get().selection : new Set<Id>();
   if (!adding) select([]);
   const finish = () => board.showLoop(null);
@@ -290,7 +161,7 @@ function frame(board: Board, from: Point, adding: boolean): Gesture {
   };
 }
 
-function lasso(board: Board, from: Point, adding: boolean): Gesture {
+export function lasso(board: Board, from: Point, adding: boolean): Gesture {
   const points: Point[] = [from];
   const finish = () => board.showLoop(null);
   return {
@@ -311,7 +182,7 @@ function lasso(board: Board, from: Point, adding: boolean): Gesture {
   };
 }
 
-function measure(board: Board, from: Point): Gesture {
+export function measure(board: Board, from: Point): Gesture {
   const start = toBoard(board.camera, ...from);
   board.measured = null;
   board.remark();
@@ -329,7 +200,7 @@ function measure(board: Board, from: Point): Gesture {
 }
 
 /** Drags a guide; let go on the ruler it came from, it is gone. */
-function dragGuide(board: Board, id: string, axis: "x" | "y"): Gesture {
+export function dragGuide(board: Board, id: string, axis: "x" | "y"): Gesture {
   const known = bench.get().state.guides.some((guide) => guide.id === id);
   const position = (at: Point) => {
     const [x, y] = toBoard(board.camera, ...at);

@@ -2,7 +2,7 @@
 import { useEffect, useRef, type RefObject } from "react";
 import { Board } from "../board/Board";
 import { cameraStore } from "../board/camerastore";
-import { listenToPointers } from "../board/gestures";
+import { listenToPointers } from "../board/pointers";
 import { listenToKeys, nextSnap } from "../board/keys";
 import { roundLength, sayLength } from "../geometry/scale";
 import { Button, IconButton } from "../parts/Button";

@@ -4,6 +4,7 @@ import { api } from "../api/client";
 import type { Job, Proposal, SolveResult } from "../api/types";
 import { Button } from "../parts/Button";
 import { Icon } from "../parts/Icon";
+import { Confidence } from "../parts/Confidence";
 import { MiniAssembly } from "../parts/MiniAssembly";
 import { Progress } from "../parts/Progress";
 import { bench, livePieces, placedIds, say } from "../state/bench";
@@ -11,7 +12,6 @@ import { signature } from "../state/identity";
 import { placementOf } from "../state/operations";
 import { useStore } from "../state/store";
 import { goTo, isOver, tell } from "../state/sync";
-import { Confidence } from "./PiecePanel";
 
 export function SolvePanel() {
   const jobs = useStore(bench, (now) => now.jobs);

@@ -3,12 +3,12 @@ import { useEffect, useState } from "react";
 import { api } from "../api/client";
 import type { HypothesisSummary, Id, Placement } from "../api/types";
 import { Button } from "../parts/Button";
+import { Confidence } from "../parts/Confidence";
 import { MiniAssembly } from "../parts/MiniAssembly";
 import { bench, open } from "../state/bench";
 import { useStore } from "../state/store";
 import { goTo } from "../state/sync";
 import { branchFrom, deleteHypothesis, renameHypothesis } from "../state/versions";
-import { Confidence } from "./PiecePanel";
 import { sayWhen } from "./Projects";
 
 export function VersionsPanel() {
