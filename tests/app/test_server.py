@@ -279,6 +279,7 @@ def test_the_demo_is_there_at_once_the_second_time(tmp_path: Path) -> None:
             about = server.get("/about")
             (project,) = server.get("/projects")
             assert about["demo_project"] == project["id"]
+            assert f"/#/p/{project['id']} " in server.log.read_text(encoding="utf-8")
             assert project["pieces"] == 12
             whole = server.get(f"/projects/{project['id']}")
             painted = next(h for h in whole["hypotheses"] if "painted" in h["name"])

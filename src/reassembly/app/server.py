@@ -158,6 +158,8 @@ def serve(
     url = _address(host, listener.getsockname()[1])
     if token is not None:
         url += f"/?token={token}"
+    if bench.demo_project is not None:
+        url += f"{'/' * (token is None)}#/p/{bench.demo_project}"
     config = uvicorn.Config(
         create_app(bench, host=host, token=token),
         log_level="warning",
