@@ -186,6 +186,7 @@ def _add_join(server: Live, project: str, first: str, second: str, pose: Pose) -
     store.close()
 
 
+@pytest.mark.slow
 def test_joins_are_found_judged_and_honoured_by_the_next_solve(tmp_path: Path) -> None:
     missing = available_solvers()["joins"].missing_weights()
     if missing:

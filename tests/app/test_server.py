@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
@@ -23,6 +24,19 @@ def test_every_answer_carries_the_policy(server: Live) -> None:
         assert "default-src 'none'" in policy and "script-src 'self';" in policy
         assert "frame-ancestors 'none'" in policy
         assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_page_is_there_and_never_stale(server: Live) -> None:
+    page = server.client.get("/")
+    assert page.status_code == 200 and "<script" in page.text
+    assert page.headers["cache-control"] == "no-cache"
+    assert "<script>" not in page.text and "style=" not in page.text  # The policy forbids both.
+    script = re.search(r'src="\./(assets/[^"]+\.js)"', page.text)
+    assert script is not None
+    answer = server.client.get(f"/{script[1]}")
+    assert answer.headers["content-type"].startswith("text/javascript")
+    again = server.client.get(f"/{script[1]}", headers={"if-none-match": answer.headers["etag"]})
+    assert again.status_code == 304
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::1", "a b"])
@@ -265,6 +279,7 @@ def test_the_demo_is_there_at_once_the_second_time(tmp_path: Path) -> None:
             about = server.get("/about")
             (project,) = server.get("/projects")
             assert about["demo_project"] == project["id"]
+            assert f"/#/p/{project['id']} " in server.log.read_text(encoding="utf-8")
             assert project["pieces"] == 12
             whole = server.get(f"/projects/{project['id']}")
             painted = next(h for h in whole["hypotheses"] if "painted" in h["name"])

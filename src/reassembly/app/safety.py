@@ -22,7 +22,7 @@ POLICY = "; ".join(
     [
         "default-src 'none'",
         "script-src 'self'",
-        "style-src 'self' 'unsafe-inline'",
+        "style-src 'self'",
         "img-src 'self' blob: data:",
         "font-src 'self'",
         "connect-src 'self' blob: data:",

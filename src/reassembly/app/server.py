@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import mimetypes
 import secrets
 import socket
 import threading
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from sqlalchemy.exc import OperationalError
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
@@ -33,6 +34,8 @@ from reassembly.errors import InputError
 __all__ = ["create_app", "serve"]
 
 STATIC = Path(__file__).parent / "static"
+KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+"""Said here, since on Windows any program may have told the system otherwise."""
 
 
 def create_app(bench: Workbench, *, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
@@ -63,17 +66,20 @@ def create_app(bench: Workbench, *, host: str = "127.0.0.1", token: str | None =
         app.include_router(part)
     _answer_errors(app)
 
-    @app.get("/", include_in_schema=False)
-    def page() -> Any:
-        index = STATIC / "index.html"
-        if not index.is_file():
-            raise Missing("page in this installation; build it with `npm run build` in frontend/")
-        return FileResponse(index, headers={"cache-control": "no-cache"})
-
-    if STATIC.is_dir():
-        app.mount("/", StaticFiles(directory=STATIC), name="static")
+    for suffix, kind in KINDS.items():
+        mimetypes.add_type(kind, suffix)
+    app.mount("/", _Page(directory=STATIC, html=True), name="page")
     app.add_middleware(Guard, host=host, token=token, upload_bytes=MAX_UPLOAD_BYTES)
     return app
+
+
+class _Page(StaticFiles):
+    """The built page, asked for anew each time: its files keep their names when they change."""
+
+    def file_response(self, *arguments: Any, **more: Any) -> Response:
+        response = super().file_response(*arguments, **more)
+        response.headers["cache-control"] = "no-cache"
+        return response
 
 
 def _answer_errors(app: FastAPI) -> None:
@@ -152,6 +158,8 @@ def serve(
     url = _address(host, listener.getsockname()[1])
     if token is not None:
         url += f"/?token={token}"
+    if bench.demo_project is not None:
+        url += f"{'/' * (token is None)}#/p/{bench.demo_project}"
     config = uvicorn.Config(
         create_app(bench, host=host, token=token),
         log_level="warning",
