@@ -81,6 +81,7 @@ export function hear(event: EditEvent): void {
   const now = bench.get();
   if (event.hypothesis !== now.hypothesis || !confirmed) {
     holdForProject(event.operations, event.author);
+    refreshPieces(event.operations);
     return;
   }
   take(event, event.author, isMine(event.client) && event.kind === inFlight?.kind);
@@ -95,7 +96,9 @@ function take(result: EditResult, author: string, mine: boolean): void {
   }
   confirmed = { ...applied(confirmed, result.operations), revision: result.revision };
   if (mine) drop();
-  holdForProject(result.operations, author);
+  // What this window has done itself it shows already, and later changes of its own on top.
+  if (!mine || result.kind !== "edit") holdForProject(result.operations, author);
+  refreshPieces(result.operations);
   bench.set({ can_undo: result.can_undo, can_redo: result.can_redo });
   show();
 }
@@ -113,9 +116,16 @@ function holdForProject(operations: readonly Op[], author: string): void {
   if (pieces !== now.pieces || judgements !== now.judgements) {
     bench.set({ pieces, judgements, joins_version: now.joins_version + 1 });
   }
-  if (needsPieces(operations) && now.project) {
-    void api.pieces(now.project.id).then((fresh) => bench.set({ pieces: fresh }));
-  }
+}
+
+/** Asks for the pieces again where only the server knows what became of them. */
+function refreshPieces(operations: readonly Op[]): void {
+  const { project } = bench.get();
+  if (!project || !needsPieces(operations)) return;
+  void api.pieces(project.id).then(
+    (pieces) => bench.set({ pieces }),
+    () => undefined,
+  );
 }
 
 function show(): void {
