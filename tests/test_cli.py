@@ -16,8 +16,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import reassembly
+from reassembly.cli import app
+from reassembly.errors import InputError
+from reassembly.io.joins_file import read_joins
+from tests.joining import saved
 from tests.puzzles import drawn_puzzle
 
 
@@ -175,6 +180,94 @@ def test_locked_pieces_stay(solved, with_truth, tmp_path):
         assert float(again[name]["x"]) == pytest.approx(x, abs=1e-5)
         assert float(again[name]["y"]) == pytest.approx(y, abs=1e-5)
         assert (float(again[name]["rot"]) - rot) % 360 == pytest.approx(0, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def joined(with_truth, tmp_path_factory):
+    """Joins of a puzzle, by a network that learnt nothing."""
+    folder = tmp_path_factory.mktemp("joins")
+    weights = saved(folder / "joins.safetensors")
+    done = run("joins", with_truth, "--out", folder / "out", "--per-pair", 2, "--weights", weights)
+    assert done.returncode == 0, done.stderr
+    return folder / "out", weights, done
+
+
+def test_joins_are_listed_best_first(joined, puzzle):
+    out, _, done = joined
+    rows = json.loads((out / "joins.json").read_text(encoding="utf-8"))["joins"]
+    sure = [row["probability"] for row in rows]
+    assert sure == sorted(sure, reverse=True)
+    pairs = [frozenset((row["first"], row["second"])) for row in rows]
+    assert {i for pair in pairs for i in pair} == set(puzzle.ids)
+    assert max(pairs.count(pair) for pair in pairs) == 2
+    with (out / "joins.csv").open(encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == len(rows)
+    assert (out / "joins.html").read_text(encoding="utf-8").count("<li ") == len(rows)
+    assert "best so far" in done.stderr
+    for text in (rows[0]["first"], rows[0]["second"], "probability", "joins.html"):
+        assert text in done.stdout
+
+
+def here(*arguments):
+    """In this process, which has torch already."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def explained(done, *said):
+    assert isinstance(done.exception, InputError), done.output
+    for text in said:
+        assert text in str(done.exception)
+
+
+def test_joins_of_one_piece(joined, with_truth, tmp_path):
+    _, weights, _ = joined
+    out = tmp_path / "out"
+    piece = ("--piece", "fragment_2", "--limit", 3)
+    done = here("joins", with_truth, "--out", out, "--weights", weights, *piece)
+    assert done.exit_code == 0, done.output
+    rows = json.loads((out / "joins.json").read_text(encoding="utf-8"))["joins"]
+    assert len(rows) == 3
+    assert all("fragment_2" in (row["first"], row["second"]) for row in rows)
+
+
+def test_accepted_joins_hold_and_rejected_ones_do_not(joined, puzzle, with_truth, tmp_path):
+    out, weights, _ = joined
+    with (out / "joins.csv").open(encoding="utf-8") as file:
+        table = list(csv.reader(file))
+    for name, row in (("yes.csv", table[-1]), ("no.csv", table[1])):
+        text = "\n".join(",".join(line) for line in (table[0], row))
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    judged = ("--accept", tmp_path / "yes.csv", "--reject", tmp_path / "no.csv")
+    told = ("--solver", "joins", "--weights", weights)
+    done = here("solve", with_truth, "--out", tmp_path / "solved", *told, *judged)
+    assert done.exit_code == 0, done.output
+    poses = reassembly.Assembly.load(tmp_path / "solved").poses
+    (join,) = read_joins(tmp_path / "yes.csv", puzzle)
+    lies = poses[join.first].inverse() @ poses[join.second]
+    drift = lies.inverse() @ join.pose
+    assert np.hypot(drift.x_mm, drift.y_mm) < 1e-5
+
+
+def test_judged_joins_that_cannot_be_used(joined, with_truth, tmp_path):
+    out, _, _ = joined
+    done = here("solve", with_truth, "--out", tmp_path / "a", "--accept", out / "joins.csv")
+    explained(done, "cannot be told which joins hold", "--solver joins")
+    text = (out / "joins.csv").read_text(encoding="utf-8")
+    (tmp_path / "odd.csv").write_text(text.replace("fragment_1", "RPf_99"), encoding="utf-8")
+    done = here("solve", with_truth, "--out", tmp_path / "a", "--reject", tmp_path / "odd.csv")
+    explained(done, "odd.csv", "has no fragment 'RPf_99'")
+    assert not (tmp_path / "a").exists()
+
+
+def test_joins_that_cannot_be_found(joined, with_truth, tmp_path):
+    out, weights, _ = joined
+    done = here("joins", with_truth, "--out", out, "--weights", weights)
+    explained(done, "not empty")
+    told = ("--out", tmp_path / "a", "--weights", weights, "--piece", "RPf_99")
+    explained(here("joins", with_truth, *told), "no fragment 'RPf_99'", "fragment_0")
+    told = ("--out", tmp_path / "a", "--weights", tmp_path / "nowhere")
+    explained(here("joins", with_truth, *told), "nowhere")
+    assert not (tmp_path / "a").exists()
 
 
 def test_the_same_seed_gives_the_same_files(cutouts, tmp_path):

@@ -16,6 +16,7 @@ from reassembly._version import __version__
 if TYPE_CHECKING:
     from reassembly.errors import InputError, InputWarning
     from reassembly.io import cut_out, find_puzzles, load
+    from reassembly.matching.joins import Join, find_joins
     from reassembly.metrics import evaluate
     from reassembly.pose import Pose
     from reassembly.puzzle import Assembly, Fragment, Provenance, Puzzle
@@ -26,12 +27,14 @@ _HOME = {
     "Fragment": "reassembly.puzzle",
     "InputError": "reassembly.errors",
     "InputWarning": "reassembly.errors",
+    "Join": "reassembly.matching.joins",
     "Pose": "reassembly.pose",
     "Provenance": "reassembly.puzzle",
     "Puzzle": "reassembly.puzzle",
     "available_solvers": "reassembly.solvers",
     "cut_out": "reassembly.io",
     "evaluate": "reassembly.metrics",
+    "find_joins": "reassembly.matching.joins",
     "find_puzzles": "reassembly.io",
     "get_solver": "reassembly.solvers",
     "load": "reassembly.io",
@@ -43,6 +46,7 @@ __all__ = [
     "Fragment",
     "InputError",
     "InputWarning",
+    "Join",
     "Pose",
     "Provenance",
     "Puzzle",
@@ -50,6 +54,7 @@ __all__ = [
     "available_solvers",
     "cut_out",
     "evaluate",
+    "find_joins",
     "find_puzzles",
     "get_solver",
     "load",

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
@@ -23,10 +23,14 @@ from reassembly._version import __version__
 from reassembly.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
+    from reassembly.matching.joins import Join
     from reassembly.puzzle import Assembly, Puzzle
     from reassembly.solvers import Progress, ProgressCallback
 
 __all__ = ["app", "main"]
+
+JOINS_SHOWN = 10
+"""How many joins are printed; the files hold all."""
 
 app = typer.Typer(
     name="reassembly",
@@ -191,6 +195,19 @@ def solve(
         Path | None,
         typer.Option(help="poses.csv of fragments that stay where they are.", show_default=False),
     ] = None,
+    accept: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Joins that hold, a joins.csv or joins.json; repeatable.", show_default=False
+        ),
+    ] = None,
+    reject: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Joins that must not be, a joins.csv or joins.json; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     selector: Annotated[
         Selector | None,
         typer.Option(help="How reassemblenet selects keypoints.", show_default="the weights' way"),
@@ -214,6 +231,7 @@ def solve(
     """Find the pose of every fragment and write it in every format."""
     import reassembly
     from reassembly.io.files import check_output_folder
+    from reassembly.io.joins_file import read_joins
     from reassembly.io.poses_csv import read_poses_csv
     from reassembly.solvers.registry import check_device, get_solver
 
@@ -232,13 +250,61 @@ def solve(
     poses = read_poses_csv(locked, puzzle) if locked else None
     if locked and not poses:
         warnings.warn(f"{locked}: it holds no pose, so nothing is locked", InputWarning)
+    judged = {
+        "accepted": [join for file in accept or () for join in read_joins(file, puzzle)],
+        "rejected": [join for file in reject or () for join in read_joins(file, puzzle)],
+    }
     with _progress_bar(f"{solver}, {len(puzzle)} pieces") as progress:
-        answer = reassembly.solve(puzzle, made, seed=seed, locked=poses, progress=progress)
+        answer = reassembly.solve(
+            puzzle, made, seed=seed, locked=poses, progress=progress, **judged
+        )
     told = replace(answer.provenance, solver=solver, settings=settings)
     assembly = replace(answer, provenance=told)
     assembly.save(out, force=force)
     _say(_summary(assembly))
     _say(f"Written to {out}: look at {out / 'report.html'} first.")
+
+
+@app.command()
+def joins(
+    path: Input,
+    out: Out,
+    per_pair: Annotated[
+        int, typer.Option(help="Ways to join two pieces that are told at most.", min=1)
+    ] = 3,
+    limit: Annotated[int, typer.Option(help="Joins that are told at most.", min=1)] = 200,
+    piece: Annotated[
+        str | None, typer.Option(help="Only joins of this fragment.", show_default="of all")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Weights: a name, file or training run.", show_default="those shipped"),
+    ] = None,
+    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.cpu,
+    mm_per_px: MmPerPx = None,
+    strict: Strict = False,
+    force: Force = False,
+) -> None:
+    """List which pieces join and how, the likeliest first, with pictures and figures."""
+    import reassembly
+    from reassembly.io.files import check_output_folder
+    from reassembly.io.joins_report import save_joins
+    from reassembly.matching.joins import load_finder
+    from reassembly.solvers.settings import check_device_here
+
+    check_device_here(device.value)
+    finder = load_finder(weights, device=device.value)
+    check_output_folder(out, force)
+    puzzle = _load(path, mm_per_px, strict)
+    with _joins_bar(f"{len(puzzle)} pieces") as (progress, tell):
+        found = reassembly.find_joins(
+            puzzle, per_pair=per_pair, piece=piece, progress=progress, tell=tell, finder=finder
+        )
+    found = found[:limit]
+    with _counting_bar("pictures") as drawing:
+        save_joins(found, puzzle, out, force=force, progress=drawing)
+    _print_joins(found)
+    _say(f"{_count(len(found), 'join')} written to {out}: look at {out / 'joins.html'} first.")
 
 
 @app.command()
@@ -1001,6 +1067,24 @@ def _print_scores(rows: list[dict[str, Any]], title: str | None = None) -> None:
     _print(table)
 
 
+def _print_joins(joins: Sequence[Join]) -> None:
+    """The likeliest."""
+    from rich.markup import escape
+
+    from reassembly.io.markup import fixed, share
+
+    table = _narrow_table(None, "how likely two pieces join just so, the likeliest first")
+    for heading in ("piece", "piece"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("probability", "gap mm", "overlap mm²", "contact mm"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for join in joins[:JOINS_SHOWN]:
+        figures = (join.gap_mm, join.overlap_mm2, join.contact_mm)
+        names = escape(join.first), escape(join.second)
+        table.add_row(*names, share(join.probability), *map(fixed, figures))
+    _print(table)
+
+
 def _print_reproduced(page: Path) -> None:
     """How many rows of each table have figures."""
     import json
@@ -1047,6 +1131,34 @@ def _progress_bar(title: str) -> Iterator[ProgressCallback]:
             bar.update(task, completed=step.fraction, description=f"{title}: {step.stage}")
 
         yield show
+        bar.update(task, completed=1.0)
+
+
+@contextmanager
+def _joins_bar(title: str) -> Iterator[tuple[ProgressCallback, Any]]:
+    """A bar that also shows the likeliest joins, as soon as they are found."""
+    from rich.markup import escape
+
+    from reassembly.io.markup import share
+
+    best = 0.0
+    with _bar() as bar:
+        task = bar.add_task(title, total=1.0)
+
+        def show(step: Progress) -> None:
+            _stop_if_asked()
+            bar.start()
+            bar.update(task, completed=step.fraction, description=f"{title}: {step.stage}")
+
+        def tell(joins: Sequence[Join]) -> None:
+            nonlocal best
+            for join in joins:
+                if join.probability > best:
+                    best = join.probability
+                    text = f"best so far: {join.first} and {join.second}, {share(best)}"
+                    bar.console.print(escape(text), soft_wrap=True)
+
+        yield show, tell
         bar.update(task, completed=1.0)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from reassembly.errors import InputError
+from reassembly.matching.joins import Join
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
 from reassembly.solvers import Cancelled, Progress, get_solver, solve
@@ -148,3 +149,53 @@ def test_bad_requests_are_explained(puzzle):
         solve(Puzzle("p", puzzle.fragments[:1]))
     with pytest.raises(InputError, match="does not have: fragment_9"):
         solve(puzzle, "stack", locked={"fragment_9": Pose(0, 0)})
+
+
+@dataclass
+class Listener(Spy):
+    """Also keeps what it is told about joins."""
+
+    takes_judgements = True
+    told: dict[str, list[Join]] = field(default_factory=dict)
+
+    def solve(self, puzzle, *, seed=0, locked=None, progress=None, accepted=(), rejected=()):
+        self.told = {"accepted": list(accepted), "rejected": list(rejected)}
+        return super().solve(puzzle, seed=seed, locked=locked, progress=progress)
+
+
+def test_judged_joins_reach_the_solver_under_its_names_and_in_its_frames(puzzle):
+    """The two pieces lie to each other as the user said, though both have other frames."""
+    wide = [
+        replace(f, frame_px=(900 + 40 * k, 700), offset_px=(300, 35 * k))
+        for k, f in enumerate(puzzle.fragments)
+    ]
+    shifted = Puzzle("shifted", tuple(wide))
+    yes = Join("fragment_1", "fragment_3", Pose(12.5, -3.25, 1.234), 0.8, 1.0, 2.0, 3.0)
+    no = Join("fragment_0", "fragment_1", Pose(-7.0, 60.0, -2.5), 0.4, 1.5, 2.5, 3.5)
+    spy = Listener()
+    solve(shifted, spy, accepted=[yes], rejected=[no], seed=3)
+    (blinded,) = spy.seen
+    for said, heard in ((yes, spy.told["accepted"]), (no, spy.told["rejected"])):
+        (join,) = heard
+        assert join.first.startswith("piece-") and join.second.startswith("piece-")
+        assert join.probability == said.probability and join.gap_mm == said.gap_mm
+        first, second = blinded[join.first], blinded[join.second]
+        assert first.area_mm2 == pytest.approx(shifted[said.first].area_mm2)
+        # One rigid motion carries both pieces as told to both as heard.
+        there, here = shifted[said.first].polygon.centroid, first.polygon.centroid
+        carry = Pose(here.x - there.x, here.y - there.y)
+        wanted = shifted[said.second].placed(carry @ said.pose)
+        got = second.placed(join.pose)
+        assert got.symmetric_difference(wanted).area < 1e-3 * got.area
+
+
+def test_solvers_that_hear_nothing_of_joins_say_so(puzzle):
+    join = Join("fragment_1", "fragment_3", Pose(0, 0), 0.5, 1.0, 2.0, 3.0)
+    for judged in ({"accepted": [join]}, {"rejected": [join]}):
+        with pytest.raises(InputError, match="greedy cannot be told which joins hold"):
+            solve(puzzle, "greedy", **judged)
+    with pytest.raises(InputError, match="names fragment_9"):
+        solve(puzzle, Listener(), rejected=[replace(join, second="fragment_9")])
+    spy = Listener()
+    solve(puzzle, spy)
+    assert spy.told == {"accepted": [], "rejected": []}

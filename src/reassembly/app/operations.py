@@ -35,6 +35,7 @@ __all__ = [
     "ReplaceAll",
     "Scale",
     "SetPicture",
+    "SetReference",
     "Sha",
     "State",
     "Strict",

@@ -90,9 +90,11 @@ class Table:
         told = [(c, c.logit - self.settings.offset) for c in self.candidates]
         told += [(c, self.settings.accepted) for c in self.accepted]
         for candidate, value in told:
-            turn, shift = candidate.motion
-            rows = by_pair.setdefault((candidate.fixed, candidate.moving), [])
-            rows.append((turn, shift.real, shift.imag, value))
+            fixed, moving, motion = candidate.fixed, candidate.moving, candidate.motion
+            if (moving, fixed) in by_pair:
+                fixed, moving, motion = moving, fixed, inverse(motion)
+            rows = by_pair.setdefault((fixed, moving), [])
+            rows.append((motion[0], motion[1].real, motion[1].imag, value))
         for pair, rows in by_pair.items():
             self._near[pair] = tuple(np.array(rows).T)
         self._refused: dict[tuple[str, str], list[Motion]] = {}

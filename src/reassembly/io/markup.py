@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["data_uri", "decimal", "template", "xml_text"]
+__all__ = ["data_uri", "decimal", "fixed", "share", "template", "xml_text"]
 
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML file may hold, not even escaped."""
@@ -44,3 +44,16 @@ def decimal(value: float, decimals: int) -> str:
     text = f"{value:.{decimals}f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
+
+
+def fixed(value: float) -> str:
+    """With one decimal, and no minus before a zero."""
+    return f"{round(value, 1) + 0.0:.1f}"
+
+
+def share(value: float) -> str:
+    """With two decimals; what is nearly certain does not read as certain."""
+    text = f"{value:.2f}"
+    if text == "1.00" and value < 1:
+        return "> 0.99"
+    return "< 0.01" if text == "0.00" and value > 0 else text

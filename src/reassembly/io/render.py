@@ -6,6 +6,7 @@ islands, whose frames have nothing to do with it, are moved to its right (`lay_o
 
 from __future__ import annotations
 
+import io
 import math
 import struct
 import zlib
@@ -39,6 +40,7 @@ __all__ = [
     "render_assembly",
     "render_placements",
     "round_length",
+    "webp_bytes",
 ]
 
 MAX_PIXELS = 80_000_000
@@ -273,6 +275,15 @@ def png_bytes(rgba: NDArray[np.uint8], mm_per_px: float | None = None) -> bytes:
     chunk = b"pHYs" + struct.pack(">IIB", per_metre, per_metre, 1)
     resolution = struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
     return data[:PNG_HEAD] + resolution + data[PNG_HEAD:]
+
+
+def webp_bytes(rgba: NDArray[np.uint8]) -> bytes:
+    """An (H, W, 4) picture as a WebP file: small, for pages."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(rgba).save(file, "WEBP", quality=86, method=2)
+    return file.getvalue()
 
 
 def contact_sheet_png(puzzle: Puzzle) -> bytes:

@@ -6,17 +6,14 @@ assembly gives the same bytes, so it holds no date.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import shapely
-from numpy.typing import NDArray
 
 from reassembly._version import __version__
-from reassembly.io.markup import data_uri, decimal, template, xml_text
+from reassembly.io.markup import data_uri, decimal, fixed, share, template, xml_text
 from reassembly.io.render import (
     Bounds,
     Placement,
@@ -24,6 +21,7 @@ from reassembly.io.render import (
     contact_rows,
     render_placements,
     round_length,
+    webp_bytes,
 )
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
@@ -274,7 +272,7 @@ def _picture(
     pad = 0.6 * font_mm
     return _Picture(
         alt=f"{alt}, {_pieces_of(len(placements))}",
-        source=data_uri(_webp(rgba), "webp"),
+        source=data_uri(webp_bytes(rgba), "webp"),
         box=_numbers(left, top, width_px * scale, height_px * scale),
         view=_numbers(left - pad, top - pad, width + 2 * pad, under + font_mm - top + 2 * pad),
         font=decimal(font_mm, 3),
@@ -292,15 +290,7 @@ def _thumbnail(fragment: Fragment) -> tuple[str, tuple[int, int]]:
     left, top, right, bottom = fragment.polygon.bounds
     scale = max(max(right - left, bottom - top) / THUMBNAIL_PX, fragment.mm_per_px)
     rgba = render_placements([(fragment, Pose(0, 0))], scale, (left, top, right, bottom))
-    return data_uri(_webp(rgba), "webp"), (rgba.shape[1], rgba.shape[0])
-
-
-def _webp(rgba: NDArray[np.uint8]) -> bytes:
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.fromarray(rgba).save(file, "WEBP", quality=86, method=2)
-    return file.getvalue()
+    return data_uri(webp_bytes(rgba), "webp"), (rgba.shape[1], rgba.shape[0])
 
 
 def _piece(
@@ -317,12 +307,12 @@ def _piece(
     figures = {}
     if pose is not None:
         figures = {
-            "x_mm": _fixed(pose.x_mm),
-            "y_mm": _fixed(pose.y_mm),
-            "rotation_deg": _fixed(pose.rotation_deg),
+            "x_mm": fixed(pose.x_mm),
+            "y_mm": fixed(pose.y_mm),
+            "rotation_deg": fixed(pose.rotation_deg),
         }
     if sure is not None:
-        figures |= {"confidence": _share(sure), "confidence_percent": decimal(100 * sure, 1)}
+        figures |= {"confidence": share(sure), "confidence_percent": decimal(100 * sure, 1)}
     area = fragment.area_mm2 / 100
     return _Piece(
         number=context.numbers[fragment.id],
@@ -389,19 +379,6 @@ def _scale(context: _Context) -> str:
 
 def _numbers(*values: float) -> tuple[str, ...]:
     return tuple(decimal(value, 3) for value in values)
-
-
-def _fixed(value: float) -> str:
-    """With one decimal, and no minus before a zero."""
-    return f"{round(value, 1) + 0.0:.1f}"
-
-
-def _share(value: float) -> str:
-    """With two decimals; what is nearly certain does not read as certain."""
-    text = f"{value:.2f}"
-    if text == "1.00" and value < 1:
-        return "> 0.99"
-    return "< 0.01" if text == "0.00" and value > 0 else text
 
 
 def _size(bounds: Bounds) -> str:

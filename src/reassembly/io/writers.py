@@ -25,7 +25,14 @@ from reassembly.io.report import report_html
 from reassembly.io.svg import write_svg
 from reassembly.puzzle import Assembly
 
-__all__ = ["FORMATS", "assembly_to_json", "load_assembly", "outlines_geojson", "save_assembly"]
+__all__ = [
+    "FORMATS",
+    "assembly_to_json",
+    "load_assembly",
+    "outlines_geojson",
+    "save_assembly",
+    "utf8",
+]
 
 FORMATS = {
     "csv": "poses.csv",
@@ -65,7 +72,7 @@ def save_assembly(
         )
     puzzle = assembly.puzzle
     # Made in any case: whatever cannot be written shows here, before there is a folder.
-    document = _utf8(assembly_to_json(assembly))
+    document = utf8(assembly_to_json(assembly))
     sheet = lay_out(assembly)
     scale = bounded_scale(sheet.bounds, puzzle.mm_per_px)
     ours = [*FORMATS.values(), MORE_ISLANDS.format("*")]
@@ -75,18 +82,18 @@ def save_assembly(
         if name == "csv":
             for number, island in enumerate(assembly.islands or ({},), start=1):
                 table = target if number == 1 else out / MORE_ISLANDS.format(number)
-                table.write_bytes(_utf8(poses_csv(island, puzzle)))
+                table.write_bytes(utf8(poses_csv(island, puzzle)))
         elif name == "json":
             target.write_bytes(document)
         elif name == "svg":
             write_svg(assembly, sheet, target)
         elif name == "geojson":
-            target.write_bytes(_utf8(outlines_geojson(assembly, sheet, scale)))
+            target.write_bytes(utf8(outlines_geojson(assembly, sheet, scale)))
         elif name == "png":
             picture = render_placements(sheet.placements, scale, sheet.bounds)
             target.write_bytes(png_bytes(picture, scale))
         elif name == "html":
-            target.write_bytes(_utf8(report_html(assembly, sheet)))
+            target.write_bytes(utf8(report_html(assembly, sheet)))
 
     # Most of the time goes into compressing pictures, which leaves other threads free to run.
     with output_folder(folder, force=force, replaces=ours) as out, ThreadPoolExecutor() as pool:
@@ -147,7 +154,8 @@ def _wanted(formats: Iterable[str] | None) -> list[str]:
     return [name for name in FORMATS if name in asked]
 
 
-def _utf8(text: str) -> bytes:
+def utf8(text: str) -> bytes:
+    """The text of a file; a name that is no Unicode is the user's to mend."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -6,7 +6,7 @@ pieces join, how they lie, how far they gape and overlap, and how likely it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -204,7 +204,9 @@ def find_joins(
     accepted: Sequence[Join] = (),
     rejected: Sequence[Join] = (),
     per_pair: int = 3,
+    piece: str | None = None,
     progress: ProgressCallback | None = None,
+    tell: Callable[[Sequence[Join]], None] | None = None,
     finder: JoinFinder | None = None,
 ) -> list[Join]:
     """The likeliest joins of a puzzle, best first.
@@ -215,7 +217,9 @@ def find_joins(
             way to join the same two pieces is told.
         rejected: joins that never come back.
         per_pair: ways to join two pieces that are told at most.
+        piece: only joins of this one.
         progress: called every so often; may raise `Cancelled`.
+        tell: called with the joins of each pair as soon as they are found.
         finder: with other weights or settings than the package's own.
     """
     from reassembly.solvers.base import report
@@ -224,17 +228,42 @@ def find_joins(
         raise InputError(
             f"puzzle {puzzle.id} has too few fragments to join", "Add the other fragments"
         )
+    _check_pieces(puzzle, accepted, rejected, piece)
     finder = finder or load_finder()
     report(progress, 0.0, "outlines")
     looked = finder.look(puzzle)
     certain = {frozenset((join.first, join.second)) for join in accepted}
-    pairs = [pair for pair in finder.pairs(looked) if frozenset(pair) not in certain]
-    found = [replace(join, probability=1.0) for join in accepted]
+    pairs = [
+        pair
+        for pair in finder.pairs(looked)
+        if frozenset(pair) not in certain and (piece is None or piece in pair)
+    ]
+    found = [
+        replace(join, probability=1.0)
+        for join in accepted
+        if piece is None or piece in (join.first, join.second)
+    ]
     for number, judged in enumerate(finder.judged(looked, pairs)):
         report(progress, 0.05 + 0.95 * number / len(pairs), "comparing pieces")
-        found += joins_of(looked.rims, judged, rejected, per_pair)
+        own = joins_of(looked.rims, judged, rejected, per_pair)
+        found += own
+        if tell is not None:
+            tell(own)
     report(progress, 1.0, "comparing pieces")
     return sorted(found, key=lambda join: (-join.probability, join.first, join.second))
+
+
+def _check_pieces(
+    puzzle: Puzzle, accepted: Sequence[Join], rejected: Sequence[Join], piece: str | None
+) -> None:
+    """Raises `InputError` for the first piece that the puzzle does not have."""
+    named = [i for join in (*accepted, *rejected) for i in (join.first, join.second)]
+    for i in [*named, *([] if piece is None else [piece])]:
+        if i not in puzzle.ids:
+            raise InputError(
+                f"puzzle {puzzle.id} has no fragment {i!r}",
+                f"Its fragments are {', '.join(puzzle.ids)}",
+            )
 
 
 def joins_of(

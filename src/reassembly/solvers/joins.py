@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,14 +49,6 @@ GROWN_FROM = 8
 """Placements of a pair that groups are joined by; further ones only support."""
 ISLAND = 0.5
 """Apart from the main one, islands are told only if their pieces are trusted so far."""
-
-
-@dataclass(frozen=True)
-class Trust:
-    """How evidence becomes the probability that a piece lies where it belongs."""
-
-    factor: float = 0.6
-    summand: float = -0.9
 
 
 class Joins:
@@ -136,6 +128,11 @@ class _Run:
         self.locked, self.progress = locked, progress
         report(progress, 0.0, "outlines")
         self.looked: Looked = solver.finder.look(puzzle)
+        self.settings = TableSettings()
+        # The table tells logits less its offset.
+        factor, summand = solver.finder.network.scale.tolist()
+        self.factor = float(factor)
+        self.summand = float(summand) + self.factor * self.settings.offset
         self.rims = self.looked.rims
         self.accepted = [self._candidate(join, math.inf) for join in accepted]
         self.rejected = list(rejected)
@@ -145,7 +142,7 @@ class _Run:
         table = Table(
             self.rims,
             self._candidates(),
-            self._table_settings(),
+            self.settings,
             accepted=self.accepted,
             rejected=self.refused,
             grown_from=GROWN_FROM,
@@ -162,16 +159,12 @@ class _Run:
         report(self.progress, 1.0, "assembling", answer)
         return answer
 
-    def _table_settings(self) -> TableSettings:
-        return TableSettings()
-
     def _least(self) -> float:
         """The evidence a join needs so that it is trusted."""
         if self.solver.trust == 0:
             return -math.inf
-        trust = Trust()
         odds = math.log(self.solver.trust / (1 - self.solver.trust))
-        return (odds - trust.summand) / trust.factor
+        return (odds - self.summand) / self.factor
 
     def _candidate(self, join: Join, logit: float) -> Candidate:
         a, b = join.first, join.second
@@ -214,17 +207,13 @@ class _Run:
         """Groups that are given: the locked pieces, and what accepted joins hold together."""
         groups: list[dict[str, Motion]] = []
         if self.locked:
-            lying = {}
-            for i, pose in self.locked.items():
-                turn, x, y = motions.motion_of(pose, self.rims[i].centre_mm).tolist()
-                lying[i] = (turn, complex(x, y))
-            groups.append(lying)
+            groups.append({i: self._lies(i) for i in self.locked})
         for join in self.accepted:
             one = next((g for g in groups if join.fixed in g), {join.fixed: (0.0, 0j)})
             other = next((g for g in groups if join.moving in g), {join.moving: (0.0, 0j)})
             if one is other:
                 continue
-            if other is groups[0] and self.locked:
+            if self.locked and other is groups[0]:
                 one, other, join = (
                     other,
                     one,
@@ -235,6 +224,18 @@ class _Run:
             merged = {**one, **{i: composed(carry, m) for i, m in other.items()}}
             groups = [merged, *groups] if self.locked.keys() & merged.keys() else [*groups, merged]
         return groups
+
+    def _lies(self, locked: str) -> Motion:
+        turn, x, y = motions.motion_of(self.locked[locked], self.rims[locked].centre_mm).tolist()
+        return turn, complex(x, y)
+
+    def _framed(self, group: Mapping[str, Motion]) -> Mapping[str, Motion]:
+        """A group in the frame of the locked pieces, since the search may carry them to others."""
+        first = next((i for i in group if i in self.locked), None)
+        if first is None:
+            return group
+        carry = composed(self._lies(first), inverse(group[first]))
+        return {i: composed(carry, motion) for i, motion in group.items()}
 
     def _refined(self, found: Found) -> Found:
         if not self.solver.refined:
@@ -256,7 +257,8 @@ class _Run:
             trusted = self._trusted(table, group, areas)
             if number and (len(group) < 2 or min(trusted.values()) < ISLAND):
                 continue
-            islands.append({i: self._pose(i, motion) for i, motion in group.items()})
+            framed = self._framed(group)
+            islands.append({i: self._pose(i, motion) for i, motion in framed.items()})
             confidence |= trusted
         return Assembly.of(self.puzzle, *islands, confidence=confidence)
 
@@ -269,14 +271,13 @@ class _Run:
         known = {i: 1.0 for i in ids if i in self.locked}
         if not known:
             known = {max(ids, key=lambda i: areas[i]): 1.0}
-        trust = Trust()
         steps = np.zeros((len(ids), len(ids)))
         for k, i in enumerate(ids):
             for n, j in enumerate(ids[:k]):
                 motion = composed(inverse(group[j]), group[i])
                 evidence = table.at(j, i, motion)
                 touching = evidence != 0
-                likely = 1 / (1 + math.exp(-min(30.0, trust.factor * evidence + trust.summand)))
+                likely = 1 / (1 + math.exp(-min(30.0, self.factor * evidence + self.summand)))
                 steps[k, n] = steps[n, k] = likely if touching else 0.0
         place = {i: k for k, i in enumerate(ids)}
         while len(known) < len(ids):

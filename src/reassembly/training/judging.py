@@ -20,7 +20,7 @@ from reassembly.errors import InputError
 from reassembly.matching.verifier import JoinJudge, JoinNetwork, JoinVerifier
 from reassembly.training.joins import FALSE, SHARD, TRUE, JoinPool
 from reassembly.training.verifying import seen_by
-from reassembly.weights import load_network, save_weights
+from reassembly.weights import load_network, load_weights, save_weights
 
 __all__ = [
     "JudgeSettings",
@@ -226,10 +226,15 @@ def train_judge(
 
     Args:
         data: a pool of joins, or a folder of several.
-        init: weights of the verifier.
+        init: weights of the verifier, or of the kind `joins`, whose verifier is taken.
     """
-    verifier, _ = load_network("verifier", JoinVerifier, VerifierConfig, init)
-    network = fit_network(join_pools(data), verifier, settings, progress)
+    network = fit_network(join_pools(data), _verifier(init), settings, progress)
     path = Path(out) / "weights.safetensors"
     save_weights(path, network.state_dict(), "joins", asdict(network.config))
     return path
+
+
+def _verifier(weights: str) -> JoinVerifier:
+    if load_weights(weights, "verifier", "joins").kind == "joins":
+        return load_network("joins", JoinNetwork, VerifierConfig, weights)[0].verifier
+    return load_network("verifier", JoinVerifier, VerifierConfig, weights)[0]

@@ -211,7 +211,7 @@ def _judge(
         )
     if init is None:
         raise InputError("the judge needs a verifier", "Name its weights with --init")
-    check_weights(init, "verifier")
+    load_weights(init, "verifier", "joins")
     folder.mkdir(parents=True, exist_ok=True)
     about = _about(folder, "judge", data, None, init)
     wanted = JudgeSettings(seed=settings.training.seed)

@@ -1,0 +1,180 @@
+"""Finding joins: what a person says is kept, rejected ones stay away, and pairs are pruned."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from reassembly.errors import InputError
+from reassembly.matching.joins import (
+    FinderSettings,
+    Join,
+    JoinFinder,
+    Judged,
+    find_joins,
+    joins_of,
+    same_join,
+)
+from reassembly.matching.matcher import load_matcher
+from reassembly.matching.rim import motion_of, pose_of, rims_of
+from reassembly.pose import Pose
+from reassembly.puzzle import Puzzle
+from reassembly.solvers import Cancelled
+from tests.joining import touching_motions, true_join, untrained
+from tests.puzzles import drawn_puzzle
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def puzzle():
+    return drawn_puzzle(3, seed=5, size_px=200, gap_px=1)
+
+
+@pytest.fixture(scope="module")
+def rims(puzzle):
+    return rims_of(puzzle)
+
+
+@pytest.fixture(scope="module")
+def finder():
+    return JoinFinder(untrained(), load_matcher(), FinderSettings(keep=12, shown=6))
+
+
+@pytest.fixture(scope="module")
+def found(puzzle, finder):
+    return find_joins(puzzle, finder=finder, per_pair=4)
+
+
+def test_joins_come_best_first_with_figures_in_mm(puzzle, found):
+    sure = [join.probability for join in found]
+    assert sure == sorted(sure, reverse=True) and sure[-1] > 0 and sure[0] < 1
+    pairs = [frozenset((j.first, j.second)) for j in found]
+    assert len(set(pairs)) == 3 and max(map(pairs.count, pairs)) <= 4
+    for join in found:
+        one, other = puzzle[join.first].polygon, puzzle[join.second].placed(join.pose)
+        assert one.distance(other) < 8
+        overlap = one.intersection(other).area
+        assert join.overlap_mm2 == pytest.approx(overlap, abs=25 + 0.7 * overlap)
+        assert 0 <= join.contact_mm <= other.exterior.length
+        assert abs(join.gap_mm) < 8
+
+
+def test_the_same_joins_are_found_again(puzzle, finder, found):
+    assert find_joins(puzzle, finder=finder, per_pair=4, seed=7) == found
+    assert find_joins(puzzle, finder=finder, per_pair=1) == sorted(
+        {frozenset((j.first, j.second)): j for j in reversed(found)}.values(),
+        key=lambda join: (-join.probability, join.first, join.second),
+    )
+
+
+def test_accepted_joins_come_first_and_alone_of_their_pair(puzzle, finder, found):
+    a, b = puzzle.ids[:2]
+    join = true_join(puzzle, b, a)
+    told = find_joins(puzzle, finder=finder, accepted=[join])
+    assert told[0] == replace(join, probability=1.0)
+    assert not [j for j in told[1:] if {j.first, j.second} == {a, b}]
+
+
+def test_rejected_joins_do_not_come_back_from_either_piece(puzzle, rims, finder, found):
+    best = found[0]
+    for refused in (best, best.turned()):
+        again = find_joins(puzzle, finder=finder, rejected=[refused], per_pair=6)
+        for join in again:
+            if {join.first, join.second} == {best.first, best.second}:
+                mine = join if join.first == best.first else join.turned()
+                assert not same_join(mine.pose, best.pose, rims[best.second])
+        assert any({j.first, j.second} == {best.first, best.second} for j in again)
+
+
+def test_turning_a_join_twice_is_itself(puzzle):
+    join = true_join(puzzle, *puzzle.ids[:2])
+    back = join.turned().turned()
+    assert (back.first, back.second) == (join.first, join.second)
+    assert back.pose.translation == pytest.approx(join.pose.translation)
+    assert back.pose.rotation_rad == pytest.approx(join.pose.rotation_rad)
+
+
+def test_one_piece_alone_is_compared_with_the_others(puzzle, finder, found):
+    piece = puzzle.ids[1]
+    told = find_joins(puzzle, finder=finder, piece=piece, per_pair=4)
+    assert told == [j for j in found if piece in (j.first, j.second)]
+
+
+def test_joins_are_told_as_soon_as_they_are_found(puzzle, finder, found):
+    told, steps = [], []
+    find_joins(puzzle, finder=finder, per_pair=4, tell=told.append, progress=steps.append)
+    assert len(told) == 3
+    assert sorted(map(repr, (j for own in told for j in own))) == sorted(map(repr, found))
+    fractions = [step.fraction for step in steps]
+    assert fractions == sorted(fractions) and fractions[-1] == 1
+
+    def stop(step):
+        raise Cancelled
+
+    with pytest.raises(Cancelled):
+        find_joins(puzzle, finder=finder, progress=stop)
+
+
+def test_large_puzzles_are_pruned_to_likely_neighbours(puzzle, finder):
+    looked = finder.look(puzzle)
+    assert len(finder.pairs(looked)) == 3
+    strict = JoinFinder(
+        finder.network, finder.matcher, replace(finder.settings, all_below=2, partners=1)
+    )
+    kept = strict.pairs(looked)
+    assert len(kept) == 2 and set(kept) < set(finder.pairs(looked))
+    likely = finder.matcher.likely(looked.seen)
+    best = {
+        frozenset((puzzle.ids[k], puzzle.ids[int(np.argmax(row - 2 * np.eye(3)[k]))]))
+        for k, row in enumerate(likely)
+    }
+    assert best == {frozenset(pair) for pair in kept}
+
+
+def test_what_is_judged_is_told_as_poses(puzzle, rims):
+    a, b = puzzle.ids[:2]
+    motions = touching_motions(rims[a], rims[b], 5)
+    chances = np.linspace(0.9, 0.1, 5)
+    judged = Judged(a, b, motions, np.zeros(5), chances)
+    joins = joins_of(rims, judged, limit=3)
+    assert [j.probability for j in joins] == pytest.approx(chances[:3])
+    for join, motion in zip(joins, motions, strict=False):
+        assert motion_of(join.pose, rims[a], rims[b])[1:] == pytest.approx(motion[1:])
+    refused = Join(b, a, joins[0].pose.inverse(), 0, 0, 0, 0)
+    rest = joins_of(rims, judged, [refused])
+    assert all(not same_join(j.pose, joins[0].pose, rims[b]) for j in rest)
+    elsewhere = replace(refused, second="another")
+    assert len(joins_of(rims, judged, [elsewhere])) == 5
+
+
+def test_the_same_join_is_known_by_where_the_piece_comes_to_lie(rims, puzzle):
+    """Not by the shift of its frame, which a small turn about a far origin changes much."""
+    a, b = puzzle.ids[:2]
+    far = replace(rims[b], centre_mm=rims[b].centre_mm + 2000.0)
+    motion = touching_motions(rims[a], far, 1)[0]
+    one, other, third = (
+        pose_of(motion + np.array([turn, 0, 0]), rims[a], far) for turn in (0, 0.1, 0.5)
+    )
+    assert np.hypot(*(one.translation - other.translation)) > 100
+    assert same_join(one, other, far)
+    assert not same_join(one, Pose(20.0, 0.0) @ one, far)
+    assert not same_join(one, third, far)
+
+
+def test_bad_requests_are_explained(puzzle, finder):
+    with pytest.raises(InputError, match="too few"):
+        find_joins(Puzzle("p", puzzle.fragments[:1]), finder=finder)
+    with pytest.raises(InputError, match="no fragment 'nobody'"):
+        find_joins(puzzle, finder=finder, piece="nobody")
+    odd = Join(puzzle.ids[0], "nobody", Pose(0, 0), 0, 0, 0, 0)
+    for judged in ({"accepted": [odd]}, {"rejected": [odd]}):
+        with pytest.raises(InputError, match="no fragment 'nobody'"):
+            find_joins(puzzle, finder=finder, **judged)

@@ -1,0 +1,96 @@
+"""Which contour points match, by the weights that come with the package."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from reassembly.matching.evidence import NAMES, evidence
+from reassembly.matching.matcher import load_matcher
+from reassembly.matching.rim import motion_of, rims_of
+from tests.joining import neighbours, touching_motions
+from tests.puzzles import drawn_puzzle
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def puzzle():
+    return drawn_puzzle(4, seed=5, size_px=240, gap_px=1)
+
+
+@pytest.fixture(scope="module")
+def rims(puzzle):
+    return rims_of(puzzle)
+
+
+@pytest.fixture(scope="module")
+def matcher():
+    return load_matcher()
+
+
+@pytest.fixture(scope="module")
+def seen(puzzle, rims, matcher):
+    return matcher.see(puzzle.fragments, rims)
+
+
+def true_row(puzzle, rims, a, b):
+    return motion_of(puzzle.truth[a].inverse() @ puzzle.truth[b], rims[a], rims[b])
+
+
+def test_points_lie_on_the_outline_and_normals_point_outwards(puzzle, rims, seen):
+    for i, k in seen.number.items():
+        near, _ = rims[i].look_up(seen.points[k])
+        assert np.abs(near).max() < 1.0
+        outside, _ = rims[i].look_up(seen.points[k] + 2 * seen.normals[k])
+        assert np.mean(outside > 0.5) > 0.95
+        apart = np.linalg.norm(rims[i].points - seen.points[k][seen.of_rim[k]], axis=1)
+        assert apart.max() < 3.0
+
+
+def test_points_that_met_match_better_than_chance(puzzle, rims, matcher, seen):
+    better = []
+    for a, b in neighbours(puzzle):
+        matches = matcher.match(seen, a, b)
+        motion = true_row(puzzle, rims, a, b)
+        c, s = math.cos(motion[0]), math.sin(motion[0])
+        placed = matches.points @ np.array([[c, s], [-s, c]], np.float32).T + motion[1:]
+        apart = np.linalg.norm(seen.points[seen.number[a]][:, None] - placed[None], axis=-1)
+        met = apart < 2.5
+        assert matches.likelier.shape == met.shape
+        better.append(matches.likelier[met].mean() - matches.likelier[~met].mean())
+    assert min(better) > 0 and np.mean(better) > 1
+
+
+def test_true_joins_have_more_support_than_others(puzzle, rims, matcher, seen):
+    places = []
+    for a, b in neighbours(puzzle):
+        motions = np.vstack([true_row(puzzle, rims, a, b), touching_motions(rims[a], rims[b], 30)])
+        matches = matcher.match(seen, a, b)
+        figures = evidence(rims[a], rims[b], motions, np.zeros(len(motions)), matches)
+        places.append(np.expm1(figures[0, NAMES.index("log_support_rank")]))
+    assert np.median(places) <= 3
+
+
+def test_likely_neighbours_are_told_from_either_side(puzzle, matcher, seen):
+    likely = matcher.likely(seen)
+    assert likely.shape == (4, 4)
+    off = ~np.eye(4, dtype=bool)
+    assert (likely[off] >= 0).all() and (likely[off] <= 1 + 1e-6).all()
+    assert likely[off] == pytest.approx(likely.T[off], abs=1e-5)
+
+
+def test_many_pieces_are_encoded_as_few_are(puzzle, rims, matcher, seen, monkeypatch):
+    monkeypatch.setattr("reassembly.matching.matcher.ENCODED_AT_ONCE", 3)
+    again = matcher.see(puzzle.fragments, rims)
+    assert np.array_equal(again.points, seen.points)
+    for name in ("has", "lacks", "piece_has", "piece_lacks"):
+        one, other = getattr(again.codes, name), getattr(seen.codes, name)
+        assert (one - other).abs().max() < 1e-3

@@ -1,0 +1,243 @@
+"""The solver from pictures to poses, with a finder whose judge knows the truth; what a person says
+must hold whatever it finds."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import reassembly as ra
+from reassembly.errors import InputError
+from reassembly.matching.joins import JoinFinder, Judged, Looked
+from reassembly.matching.rim import motion_of, rims_of
+from reassembly.pose import Pose, wrap_deg
+from reassembly.puzzle import Puzzle
+from reassembly.solvers import Cancelled
+from reassembly.solvers.joins import Joins
+from tests.joining import neighbours, saved, touching_motions, true_join
+from tests.puzzles import drawn_puzzle
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def puzzle():
+    """Four pieces, and a fifth that has no neighbour here."""
+    drawn = drawn_puzzle(4, seed=5, size_px=220, gap_px=1)
+    other = drawn_puzzle(3, seed=9, size_px=160).fragments[0]
+    fragments = (*drawn.fragments, replace(other, id="stray"))
+    return Puzzle("five", fragments, drawn.truth, strays=frozenset({"stray"}))
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("weights") / "joins.safetensors")
+
+
+class Knowing(JoinFinder):
+    """Proposes true joins among others, and likes them best."""
+
+    def __init__(self, puzzle, finder):
+        super().__init__(finder.network, finder.matcher, finder.settings)
+        self.told, self.rims, self.met = puzzle, rims_of(puzzle), met_in(puzzle)
+
+    def look(self, puzzle):
+        """The pieces, which come under other names and in other frames, by their areas."""
+        by_area = {round(f.area_mm2, 3): f for f in self.told.fragments}
+        self.real = {f.id: by_area[round(f.area_mm2, 3)] for f in puzzle.fragments}
+        rims = {
+            f.id: replace(self.rims[self.real[f.id].id], centre_mm=f.centroid_mm)
+            for f in puzzle.fragments
+        }
+        return Looked(puzzle, rims, None, None)
+
+    def judged(self, looked, pairs):
+        real, met, true, false = self.real, self.met, 4.0, -3.0
+        for a, b in pairs:
+            rows = touching_motions(looked.rims[a], looked.rims[b], 6)
+            logits = np.full(len(rows), false)
+            names = real[a].id, real[b].id
+            if tuple(sorted(names)) in met:
+                join = true_join(self.told, *names)
+                shifts = [real[i].anonymous("x")[1] for i in (a, b)]
+                pose = shifts[0].inverse() @ join.pose @ shifts[1]
+                right = motion_of(pose, looked.rims[a], looked.rims[b])
+                rows, logits = np.vstack([right, rows]), np.array([true, *logits])
+            yield Judged(a, b, rows, logits, 1 / (1 + np.exp(-logits)))
+
+
+@pytest.fixture(scope="module")
+def solver(puzzle, weights):
+    made = Joins(weights=str(weights), tries=2, refined=False)
+    made.finder = Knowing(puzzle, made.finder)
+    return made
+
+
+def with_settings(solver, **settings):
+    """The same solver told something else."""
+    made = Joins.__new__(Joins)
+    made.__dict__ |= {**solver.__dict__, **settings}
+    return made
+
+
+def met_in(puzzle):
+    placed = tuple(f for f in puzzle.fragments if f.id in puzzle.truth)
+    return neighbours(replace(puzzle, fragments=placed))
+
+
+def off(puzzle, poses, first, second):
+    """Degrees and mm by which one piece is off, seen from another."""
+    got = poses[first].inverse() @ poses[second]
+    wanted = puzzle.truth[first].inverse() @ puzzle.truth[second]
+    centre = puzzle[second].centroid_mm[None]
+    apart = np.linalg.norm(got.apply(centre) - wanted.apply(centre))
+    return abs(wrap_deg(got.rotation_deg - wanted.rotation_deg)), float(apart)
+
+
+def relative(poses, first, second):
+    return poses[first].inverse() @ poses[second]
+
+
+def same(one, other, mm=1e-6):
+    drift = one.inverse() @ other
+    turned = math.remainder(drift.rotation_rad, math.tau)
+    return math.hypot(drift.x_mm, drift.y_mm) < mm and abs(turned) < mm
+
+
+def test_joins_that_are_true_make_the_assembly(puzzle, solver):
+    answer = ra.solve(puzzle, solver, seed=1)
+    first, *rest = list(puzzle.truth)
+    for i in rest:
+        turned, mm = off(puzzle, answer.islands[0], first, i)
+        assert turned < 3 and mm < 2
+    assert min(answer.confidence[i] for i in puzzle.truth) > 0.5
+
+
+def test_what_no_join_that_is_trusted_holds_is_left_out(puzzle, solver):
+    answer = ra.solve(puzzle, with_settings(solver, trust=0.5), seed=1)
+    assert answer.unplaced == ("stray",)
+    assert set(answer.islands[0]) == set(puzzle.truth)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_locked_pieces_never_move_and_the_rest_comes_to_them(puzzle, solver, count):
+    """Wherever the search joins them to others."""
+    frame = Pose(300.0, -40.0, 2.0)
+    for first in range(4):
+        names = [list(puzzle.truth)[(first + k) % 4] for k in range(count)]
+        locked = {i: frame @ puzzle.truth[i] for i in names}
+        answer = ra.solve(puzzle, solver, seed=2, locked=locked)
+        for i, pose in locked.items():
+            assert answer.islands[0][i] == pose
+        for i in puzzle.truth:
+            turned, mm = off(puzzle, answer.islands[0], names[0], i)
+            assert turned < 3 and mm < 2
+
+
+def test_locked_pieces_stay_even_where_joins_speak_against_it(puzzle, solver):
+    a, b = list(puzzle.truth)[:2]
+    locked = {a: Pose(0, 0, 0.0), b: Pose(200.0, 0, 1.0)}
+    answer = ra.solve(puzzle, solver, locked=locked)
+    assert {i: answer.islands[0][i] for i in locked} == locked
+
+
+def test_accepted_joins_hold_exactly(puzzle, solver):
+    """Also wrong ones, of the stray, told from either piece, and beside locked pieces."""
+    a, b = list(puzzle.truth)[:2]
+    told = ra.Join("stray", a, Pose(70.0, 10.0, 0.7), 0.5, 1.0, 0.0, 20.0)
+    truth = true_join(puzzle, b, a)
+    for accepted in ([told], [told.turned()], [told, truth]):
+        answer = ra.solve(puzzle, solver, accepted=accepted)
+        island = next(x for x in answer.islands if "stray" in x)
+        assert same(relative(island, "stray", a), told.pose)
+    assert same(relative(island, b, a), truth.pose)
+    locked = {a: Pose(5.0, 6.0, -1.0)}
+    for join in (told, told.turned()):
+        answer = ra.solve(puzzle, solver, accepted=[join], locked=locked)
+        assert answer.islands[0][a] == locked[a]
+        assert same(relative(answer.islands[0], "stray", a), told.pose)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_rejected_joins_do_not_come_back(puzzle, solver, turned):
+    a, b = min(met_in(puzzle))
+    join = true_join(puzzle, a, b)
+    alone = Puzzle("two", (puzzle[a], puzzle[b]))
+    assert max(off(puzzle, ra.solve(alone, solver).islands[0], a, b)) < 3
+    answer = ra.solve(alone, solver, rejected=[join.turned() if turned else join])
+    for island in answer.islands:
+        if a in island and b in island:
+            degrees, mm = off(puzzle, island, a, b)
+            assert degrees > 8 or mm > 8
+
+
+def test_refining_leaves_locked_and_accepted_pieces_alone(puzzle, solver):
+    a, b, c, _ = puzzle.truth
+    refining = with_settings(solver, refined=True, tries=1)
+    join, locked = true_join(puzzle, b, c), {a: Pose(5.0, 6.0, -1.0)}
+    whole = replace(puzzle, fragments=puzzle.fragments[:4], strays=frozenset())
+    answer = ra.solve(whole, refining, accepted=[join], locked=locked)
+    assert answer.islands[0][a] == locked[a]
+    assert same(relative(answer.islands[0], b, c), join.pose)
+    for i in puzzle.truth:
+        turned, mm = off(puzzle, answer.islands[0], a, i)
+        assert turned < 3 and mm < 2
+
+
+def test_the_seed_decides_and_alternatives_differ(puzzle, solver):
+    first, again = (ra.solve(puzzle, solver, seed=3) for _ in range(2))
+    assert first == again
+    for other in first.alternatives:
+        assert set(other.poses) | set(other.unplaced) == set(puzzle.ids)
+
+
+def test_progress_runs_up_and_cancels(puzzle, solver):
+    steps = []
+    ra.solve(puzzle, solver, progress=steps.append)
+    fractions = [step.fraction for step in steps]
+    assert fractions == sorted(fractions) and fractions[0] == 0 and fractions[-1] == 1
+    assert steps[-1].preview is not None
+
+    def stop(step):
+        if step.stage == "assembling":
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        ra.solve(puzzle, solver, progress=stop)
+
+
+def test_a_network_that_learnt_nothing_still_places_what_is_told(puzzle, weights):
+    """The whole way with real proposals: a valid answer, locks kept."""
+    a, b = list(puzzle.truth)[:2]
+    few = Puzzle("three", puzzle.fragments[:3])
+    solver = Joins(weights=str(weights), tries=1, proposals=30, refined=False)
+    join = true_join(puzzle, a, b)
+    answer = ra.solve(few, solver, accepted=[join])
+    assert same(relative(answer.islands[0], a, b), join.pose)
+    assert set(answer.poses) | set(answer.unplaced) == set(few.ids)
+
+
+def test_bad_settings_are_explained(weights):
+    for settings, said in (
+        ({"trust": 1.0}, "trust is 1.0"),
+        ({"trust": -0.1}, "trust is -0.1"),
+        ({"tries": 0}, "tries is 0"),
+        ({"device": "tpu"}, "tpu"),
+        ({"weights": "nowhere"}, "nowhere"),
+    ):
+        with pytest.raises(InputError, match=said):
+            Joins(**({"weights": str(weights)} | settings))
+
+
+def test_all_pieces_locked_is_the_answer(puzzle, solver):
+    locked = {i: Pose(k, 2 * k, 0.1 * k) for k, i in enumerate(puzzle.ids)}
+    answer = ra.solve(puzzle, solver, locked=locked)
+    assert answer.islands == (locked,)
