@@ -312,6 +312,7 @@ def test_a_reference_picture_can_lie_underneath(server: Live) -> None:
         ("C:\\x\\c.png", "C_/x/c.png"),
         ("nul.png", "_nul.png"),
         ("a:b?.png", "a_b_.png"),
+        (f"{'long' * 20}/{'name' * 15}/{'x' * 300}.png", f"{'name' * 15}/{'x' * 20}.png"),
         (".hidden/c.png", None),
         ("", None),
         ("..", None),

@@ -54,6 +54,9 @@ COMMAND_LINE = "--mm-per-px"
 """In words that are for the command line only."""
 RULER_SHARE, RULER_ASPECT = 0.7, 3.5
 """Of a clicked line that lies on the ruler; and how much longer than wide that is."""
+MOST_PARTS, LONGEST_PART, LONGEST_PATH = 4, 80, 120
+"""Folders of a sent file that are kept, bytes of each, letters of all: Windows allows no more than
+260 for a whole path."""
 RESERVED = {"con", "prn", "aux", "nul"} | {f"{p}{n}" for p in ("com", "lpt") for n in range(1, 10)}
 
 
@@ -65,16 +68,18 @@ def safe_relative_path(name: str) -> Path | None:
     parts = [part for part in re.split(r"[\\/]+", name) if part not in ("", ".", "..")]
     if not parts or any(part.startswith(".") or part == "__MACOSX" for part in parts):
         return None
-    clean = []
-    for part in parts[-4:]:
+    clean: list[str] = []
+    for part in reversed(parts[-MOST_PARTS:]):
         kept = re.sub(r"[\x00-\x1f\x7f<>:\"|?*]", "_", part).strip(" .")
         kept = kept.encode("utf-8", "replace").decode()
         stem, dot, suffix = kept.rpartition(".")
-        if len(kept.encode()) > 120:
-            kept = f"{(stem or kept)[:40]}{dot}{suffix[:10]}" if dot else kept[:50]
+        if len(kept.encode()) > LONGEST_PART:
+            kept = f"{(stem or kept)[:20]}{dot}{suffix[:10]}" if dot else kept[:20]
         if not kept or kept.split(".")[0].lower() in RESERVED:
             kept = f"_{kept}"
-        clean.append(kept)
+        if clean and sum(map(len, clean)) + len(kept) > LONGEST_PATH:
+            break
+        clean.insert(0, kept)
     return Path(*clean)
 
 

@@ -5,6 +5,7 @@ A job survives the server: what was running when it ended is queued again at the
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -37,6 +38,8 @@ SHOWN = 20
 """How many finished jobs a project lists."""
 ACTIVE = ("queued", "running")
 
+LOG = logging.getLogger(__name__)
+
 Prepare = Callable[[db.JobRow], dict[str, Any]]
 Finish = Callable[[db.JobRow, dict[str, Any]], dict[str, Any]]
 
@@ -48,7 +51,6 @@ class _Live:
     fraction: float = 0.0
     stage: str = "starting"
     started: float = field(default_factory=time.monotonic)
-    preview: Any = None
     cancelled: bool = False
 
     def seconds_left(self) -> float | None:
@@ -189,19 +191,26 @@ class Jobs:
         worker = _Worker(patient="solve" in kinds)
         try:
             while not self._stopping:
-                row = self._next(kinds)
-                if row is None:
-                    with self._wake:
-                        self._wake.wait(timeout=1.0)
-                    continue
                 try:
-                    self._run(row, worker)
-                # A lane that dies would leave every later job waiting for ever.
-                except Exception as error:
-                    what = f"this failed inside the server ({type(error).__name__}: {error})"
-                    self._end(row.id, "failed", error=(what, "This is our fault: please report it"))
+                    row = self._next(kinds)
+                    if row is not None:
+                        self._attempt(row, worker)
+                        continue
+                # Whatever happens, say a full disk: a lane that ends leaves its jobs waiting for
+                # ever, and what cannot be noted now is noted when the server starts again.
+                except Exception:
+                    LOG.exception("jobs of the kinds %s stumbled", ", ".join(kinds))
+                with self._wake:
+                    self._wake.wait(timeout=1.0)
         finally:
             worker.end()
+
+    def _attempt(self, row: db.JobRow, worker: _Worker) -> None:
+        try:
+            self._run(row, worker)
+        except Exception as error:
+            what = f"this failed inside the server ({type(error).__name__}: {error})"
+            self._end(row.id, "failed", error=(what, "This is our fault: please report it"))
 
     def _next(self, kinds: tuple[str, ...]) -> db.JobRow | None:
         with self.store.reading() as session:
@@ -251,13 +260,12 @@ class Jobs:
                 continue
             if message[0] == "progress":
                 _, live.fraction, live.stage, preview = message
-                live.preview = preview or live.preview
                 self._tell(row, preview)
-            elif message[0] == "done" and not live.cancelled:
-                self._complete(row, message[1])
-                return
-            elif message[0] in {"done", "cancelled"}:
+            elif live.cancelled or message[0] == "cancelled":
                 self._end(row.id, "cancelled")
+                return
+            elif message[0] == "done":
+                self._complete(row, message[1])
                 return
             else:
                 self._end(row.id, "failed", error=(message[1], message[2]))
