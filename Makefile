@@ -25,13 +25,13 @@ lint: $(STAMP)  ## formatter, linter, types
 docs: $(STAMP)  ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-serve: demo  ## look at the demo's report in a browser, on this machine only
-	@echo "The report is at http://127.0.0.1:8000/report.html (Ctrl-C stops)"
-	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory demo
+serve: $(STAMP)  ## the workbench in a browser, on this machine only, with a painted puzzle
+	$(BIN)/reassembly serve --demo
 
 bench: $(STAMP)  ## timings and memory
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/generate.py
+	$(BIN)/python benchmarks/workbench.py
 
 clean:
 	rm -rf .venv site demo build dist

@@ -164,6 +164,29 @@ def demo(
 
 
 @app.command()
+def serve(
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the workbench's projects.", show_default="one in your home folder"
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; all but this machine's ask for a token.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 8765,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Have a painted puzzle ready.")] = False,
+) -> None:
+    """Reassemble in the browser: people decide, solvers propose."""
+    from reassembly.app.server import serve as serve_workbench
+
+    serve_workbench(workspace, host=host, port=port, browser=not no_browser, demo=demo, say=_say)
+
+
+@app.command()
 def solve(
     path: Input,
     out: Out,

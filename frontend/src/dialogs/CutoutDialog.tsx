@@ -1,0 +1,256 @@
+/** Repairs a cut-out by hand: brush, eraser, a cut through touching pieces. */
+import { useEffect, useRef, useState, type KeyboardEvent, type PointerEvent } from "react";
+import { api, pictureUrl } from "../api/client";
+import type { Id } from "../api/types";
+import { Button } from "../parts/Button";
+import { Modal } from "../parts/Modal";
+import { Zoomable } from "../parts/Zoomable";
+import { bench, pieceOf, say } from "../state/bench";
+import { signature } from "../state/identity";
+import { repaired } from "../state/repairs";
+import { MaskCanvas } from "./maskCanvas";
+
+type Tool = "brush" | "eraser" | "cut";
+type Spot = [number, number];
+
+const TOOLS: readonly (readonly [Tool, string, string])[] = [
+  ["brush", "Brush", "adds to the piece"],
+  ["eraser", "Eraser", "takes away from it"],
+  ["cut", "Cut", "draw a line that parts touching pieces"],
+];
+
+export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () => void }) {
+  const piece = pieceOf(bench.get(), id);
+  const view = useRef<HTMLCanvasElement>(null);
+  const [photo, setPhoto] = useState<ImageBitmap | null>(null);
+  const [mask, setMask] = useState<MaskCanvas | null>(null);
+  const [tool, setTool] = useState<Tool>("brush");
+  const [size, setSize] = useState(24);
+  const [changed, setChanged] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const line = useRef<Spot[]>([]);
+  const last = useRef<Spot | null>(null);
+  const pointer = useRef<Spot | null>(null);
+  const frame = useRef(0);
+
+  useEffect(() => {
+    if (!piece) return onClose();
+    void Promise.all([
+      picture(pictureUrl.photo(piece.picture)),
+      picture(pictureUrl.mask(piece.picture)),
+    ]).then(
+      ([shown, grey]) => {
+        setPhoto(shown);
+        setMask(new MaskCanvas(grey));
+      },
+      () => {
+        say(
+          "The picture of this piece could not be read.",
+          "Reload the page and try again.",
+          "bad",
+        );
+        onClose();
+      },
+    );
+  }, []);
+
+  const draw = () => {
+    const canvas = view.current;
+    const context = canvas?.getContext("2d");
+    if (!canvas || !context || !photo || !mask) return;
+    context.globalCompositeOperation = "source-over";
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    context.fillStyle = "rgb(20 20 20 / 0.62)";
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.globalCompositeOperation = "destination-out";
+    context.drawImage(mask.canvas, 0, 0);
+    context.globalCompositeOperation = "destination-over";
+    context.drawImage(photo, 0, 0);
+    context.globalCompositeOperation = "source-over";
+    const unit = canvas.width / Math.max(canvas.clientWidth, 1);
+    for (const [colour, width] of [
+      ["#fff", 4],
+      ["#d62828", 2],
+    ] as const) {
+      context.strokeStyle = colour;
+      context.lineWidth = width * unit;
+      context.beginPath();
+      line.current.forEach(([x, y], k) => (k ? context.lineTo(x, y) : context.moveTo(x, y)));
+      context.stroke();
+    }
+    if (pointer.current && tool !== "cut") {
+      context.strokeStyle = "#fff";
+      context.lineWidth = 1.5 * unit;
+      context.beginPath();
+      context.arc(pointer.current[0], pointer.current[1], size / 2, 0, 2 * Math.PI);
+      context.stroke();
+    }
+  };
+  const soon = () => {
+    cancelAnimationFrame(frame.current);
+    frame.current = requestAnimationFrame(draw);
+  };
+  useEffect(soon, [photo, mask, tool, size]);
+
+  const spot = (event: PointerEvent<HTMLCanvasElement>): Spot => {
+    const box = event.currentTarget.getBoundingClientRect();
+    const { width, height } = event.currentTarget;
+    return [
+      ((event.clientX - box.left) / box.width) * width,
+      ((event.clientY - box.top) / box.height) * height,
+    ];
+  };
+  const down = (event: PointerEvent<HTMLCanvasElement>) => {
+    event.currentTarget.setPointerCapture(event.pointerId);
+    last.current = spot(event);
+    if (tool === "cut") line.current = [last.current];
+    else {
+      mask?.remember();
+      mask?.stroke(last.current, last.current, size, tool === "eraser");
+      setChanged(true);
+    }
+    soon();
+  };
+  const move = (event: PointerEvent<HTMLCanvasElement>) => {
+    const now = spot(event);
+    pointer.current = now;
+    if (last.current) {
+      if (tool === "cut") line.current.push(now);
+      else mask?.stroke(last.current, now, size, tool === "eraser");
+      last.current = now;
+    }
+    soon();
+  };
+  const up = () => {
+    last.current = null;
+  };
+
+  const act = async (parts: "keep" | "cut" | "separate") => {
+    const { project, hypothesis } = bench.get();
+    if (!project || !hypothesis || !mask) return;
+    setBusy(true);
+    const by = signature();
+    let well = true;
+    if (mask.changed) {
+      const png = await mask.png();
+      const split = parts === "separate";
+      const words = split ? "Split into its parts." : "The cut-out is repaired.";
+      well = await repaired(() => api.putMask(project.id, hypothesis, id, png, split, by), words);
+    }
+    if (well && (parts === "cut" || (parts === "separate" && !mask.changed))) {
+      const cut = parts === "cut" ? line.current : null;
+      well = await repaired(
+        () => api.split(project.id, hypothesis, id, cut, by),
+        "Split into its parts.",
+      );
+    }
+    setBusy(false);
+    if (well) onClose();
+  };
+  const undo = () => {
+    mask?.undo();
+    line.current = [];
+    setChanged(mask?.changed ?? false);
+    soon();
+  };
+  const key = (event: KeyboardEvent) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === "z") {
+      event.preventDefault();
+      undo();
+    }
+  };
+  if (!piece) return null;
+  return (
+    <Modal
+      wide
+      title={`Repair the cut-out of ${piece.name}`}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={undo} disabled={!changed} icon="undo">
+            Undo
+          </Button>
+          <span className="spacer" />
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            onClick={() => void act("separate")}
+            disabled={busy}
+            hint="Each part that hangs together becomes a piece"
+          >
+            Split into separate parts
+          </Button>
+          {tool === "cut" ? (
+            <Button kind="main" onClick={() => void act("cut")} disabled={busy}>
+              Split along the line
+            </Button>
+          ) : (
+            <Button kind="main" onClick={() => void act("keep")} disabled={busy || !changed}>
+              Save
+            </Button>
+          )}
+        </>
+      }
+    >
+      <div className="cutout" onKeyDown={key}>
+        <div className="row wrap" role="toolbar" aria-label="Repair tools">
+          {TOOLS.map(([name, label, text]) => (
+            <Button key={name} pressed={tool === name} hint={text} onClick={() => setTool(name)}>
+              {label}
+            </Button>
+          ))}
+          <label className="slider">
+            <span>Size</span>
+            <input
+              type="range"
+              min={2}
+              max={160}
+              value={size}
+              disabled={tool === "cut"}
+              onChange={(event) => setSize(Number(event.target.value))}
+            />
+          </label>
+          <Button
+            onClick={() => {
+              mask?.spread(true);
+              setChanged(true);
+              soon();
+            }}
+          >
+            Grow 1 px
+          </Button>
+          <Button
+            onClick={() => {
+              mask?.spread(false);
+              setChanged(true);
+              soon();
+            }}
+          >
+            Shrink 1 px
+          </Button>
+        </div>
+        <Zoomable aspect={piece.width_px / piece.height_px}>
+          <canvas
+            ref={view}
+            width={piece.width_px}
+            height={piece.height_px}
+            aria-label="The photograph; what is not the piece is dimmed"
+            onPointerDown={down}
+            onPointerMove={move}
+            onPointerUp={up}
+            onPointerLeave={() => {
+              pointer.current = null;
+              soon();
+            }}
+          />
+        </Zoomable>
+        {!mask && <p className="faint">Fetching the photograph…</p>}
+      </div>
+    </Modal>
+  );
+}
+
+async function picture(url: string): Promise<ImageBitmap> {
+  const answer = await fetch(url);
+  if (!answer.ok) throw new Error(url);
+  return createImageBitmap(await answer.blob());
+}

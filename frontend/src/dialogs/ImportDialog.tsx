@@ -1,0 +1,175 @@
+/** Bringing pieces in: what the files are, how large a pixel is, and off they go. */
+import { useEffect, useState } from "react";
+import { api } from "../api/client";
+import type { Id, Job, Upload, UploadFile } from "../api/types";
+import { Button } from "../parts/Button";
+import type { Dropped } from "../parts/files";
+import { Modal } from "../parts/Modal";
+import { Progress } from "../parts/Progress";
+import { bench, say, select } from "../state/bench";
+import { signature } from "../state/identity";
+import { useStore } from "../state/store";
+import { isOver, succeeded, tell } from "../state/sync";
+import { sayBytes } from "./ExportDialog";
+import { ScaleChoice, scaleOf, type Scale } from "./ScaleChoice";
+
+export function ImportDialog({
+  files,
+  onClose,
+}: {
+  files: readonly Dropped[];
+  onClose: () => void;
+}) {
+  const [upload, setUpload] = useState<Upload | null>(null);
+  const [running, setRunning] = useState<Job | null>(null);
+  const [mode, setMode] = useState<"auto" | "pieces" | "tray">("auto");
+  const [scale, setScale] = useState<Scale>({ by: "files", mm_per_px: null, rulers: [] });
+  const [provenance, setProvenance] = useState("");
+  const job = useStore(bench, (now) => (running ? (now.jobs[running.id] ?? running) : null));
+  useEffect(() => {
+    const { project } = bench.get();
+    if (!project) return onClose();
+    void tell(async () => {
+      const made = await api.upload(project.id, [...files]);
+      setRunning(made.job);
+      if (!(await succeeded(made.job))) return onClose();
+      const inspected = await api.uploaded(project.id, made.id);
+      setRunning(null);
+      setUpload(inspected);
+      const known = inspected.files.some(
+        (file) => file.mm_per_px || file.kind === "puzzle" || file.kind === "zip",
+      );
+      const photo = inspected.files.find((file) => file.kind === "photograph" && file.preview);
+      if (!known) setScale((now) => ({ ...now, by: photo ? "ruler" : "number" }));
+    }).then((well) => well || onClose());
+  }, []);
+
+  const usable = upload?.files.filter((file) => !file.error && file.kind !== "other") ?? [];
+  const start = () =>
+    void tell(async () => {
+      const { project, hypothesis } = bench.get();
+      const size = scaleOf(scale);
+      if (!project || !upload || !size) return;
+      const { job: made } = await api.bringIn(project.id, {
+        upload: upload.id,
+        mode,
+        ...size,
+        provenance,
+        files: usable.map((file) => file.index),
+        hypothesis,
+        ...signature(),
+      });
+      setRunning(made);
+      const done = await succeeded(made);
+      setRunning(null);
+      if (!done) return;
+      bench.set({ pieces: await api.pieces(project.id) });
+      const { pieces = [], warnings = [] } = (done.result ?? {}) as {
+        pieces?: Id[];
+        warnings?: string[];
+      };
+      onClose();
+      say(
+        `${pieces.length} piece${pieces.length === 1 ? "" : "s"} brought in; they are in the tray.`,
+      );
+      for (const warning of warnings.slice(0, 2)) say(warning, "", "bad");
+      if (pieces.length === 1) select(pieces);
+    });
+
+  const ready =
+    usable.length > 0 &&
+    scaleOf(scale) !== null &&
+    (scale.by !== "number" || scale.mm_per_px !== null);
+  return (
+    <Modal
+      wide
+      title="Bring in pieces"
+      onClose={onClose}
+      footer={
+        upload && (
+          <>
+            <span className="faint spacer">
+              {usable.length} of {upload.files.length} files
+            </span>
+            <Button onClick={onClose}>Cancel</Button>
+            <Button kind="main" onClick={start} disabled={!ready || (job !== null && !isOver(job))}>
+              Bring in
+            </Button>
+          </>
+        )
+      }
+    >
+      {job && !isOver(job) && (
+        <Progress job={job} words={upload ? "Bringing in" : "Looking at the files"} />
+      )}
+      {!upload && !job && (
+        <p className="faint">
+          Sending {files.length} file{files.length === 1 ? "" : "s"} to the workbench…
+        </p>
+      )}
+      {upload && (
+        <div className="import">
+          <div className="stack">
+            <FileList files={upload.files} />
+            {upload.files.some((file) => file.kind === "photograph") && (
+              <label className="text-field">
+                <span>A photograph shows</span>
+                <select
+                  value={mode}
+                  onChange={(event) => setMode(event.target.value as typeof mode)}
+                >
+                  <option value="auto">one piece or many: look at it</option>
+                  <option value="pieces">one piece</option>
+                  <option value="tray">a tray with many pieces</option>
+                </select>
+              </label>
+            )}
+            <label className="text-field">
+              <span>Provenance of all of them (optional)</span>
+              <input
+                value={provenance}
+                maxLength={400}
+                onChange={(event) => setProvenance(event.target.value)}
+              />
+            </label>
+          </div>
+          <ScaleChoice files={usable} scale={scale} onChange={setScale} />
+        </div>
+      )}
+    </Modal>
+  );
+}
+
+const KINDS: Record<UploadFile["kind"], string> = {
+  cutout: "cut-out",
+  photograph: "photograph",
+  zip: "archive",
+  project: "project",
+  puzzle: "puzzle",
+  other: "not used",
+};
+
+function FileList({ files }: { files: readonly UploadFile[] }) {
+  return (
+    <ul className="file-list">
+      {files.map((file) => (
+        <li key={file.index} className={file.error ? "bad" : undefined}>
+          <strong>{file.name}</strong>
+          <span className="faint">
+            {file.error ??
+              [
+                file.several && file.several > 1
+                  ? `${KINDS[file.kind]}, ${file.several} pieces seen`
+                  : KINDS[file.kind],
+                file.width_px ? `${file.width_px} × ${file.height_px}` : null,
+                file.dpi ? `${Math.round(file.dpi)} dpi` : null,
+                sayBytes(file.bytes),
+              ]
+                .filter(Boolean)
+                .join(" · ")}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}

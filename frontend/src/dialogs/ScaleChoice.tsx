@@ -1,0 +1,173 @@
+/** How large a pixel is: from the files, as a number, or by two clicks on a ruler in a photograph. */
+import { useState } from "react";
+import type { RulerLine, UploadFile } from "../api/types";
+import { trim } from "../geometry/scale";
+import { IconButton } from "../parts/Button";
+import { NumberField } from "../parts/NumberField";
+import { RulerPhoto } from "./RulerPhoto";
+
+export interface Scale {
+  by: "files" | "number" | "ruler";
+  mm_per_px: number | null;
+  rulers: RulerLine[];
+}
+
+const FIRST_LENGTH_MM = 100;
+
+/** What the server is told; `null` while the choice is not complete. */
+export function scaleOf(scale: Scale): { mm_per_px: number | null; rulers: RulerLine[] } | null {
+  if (scale.by === "files") return { mm_per_px: null, rulers: [] };
+  if (scale.by === "number") return { mm_per_px: scale.mm_per_px, rulers: [] };
+  return scale.rulers.length ? { mm_per_px: null, rulers: scale.rulers } : null;
+}
+
+export function ScaleChoice({
+  files,
+  scale,
+  onChange,
+}: {
+  files: readonly UploadFile[];
+  scale: Scale;
+  onChange: (scale: Scale) => void;
+}) {
+  const photos = files.filter((file) => file.preview);
+  const [shown, setShown] = useState(0);
+  const photo = photos.find((file) => file.index === shown) ?? photos[0];
+  const dpi = files.find((file) => file.mm_per_px);
+  return (
+    <fieldset className="choices scale-choice">
+      <legend>Scale</legend>
+      <label>
+        <input
+          type="radio"
+          name="scale"
+          checked={scale.by === "files"}
+          onChange={() => onChange({ ...scale, by: "files" })}
+        />
+        <span>
+          From the files
+          <small>
+            {dpi?.mm_per_px
+              ? `${dpi.name} says ${trim(dpi.mm_per_px, 4)} mm per pixel`
+              : "The pictures tell no resolution; a guess is made, and marked as such."}
+          </small>
+        </span>
+      </label>
+      <label>
+        <input
+          type="radio"
+          name="scale"
+          checked={scale.by === "number"}
+          onChange={() => onChange({ ...scale, by: "number" })}
+        />
+        <span>I know it</span>
+      </label>
+      {scale.by === "number" && (
+        <NumberField
+          label="One pixel is"
+          value={scale.mm_per_px}
+          unit="mm"
+          digits={5}
+          onTake={(mm_per_px) =>
+            onChange({ ...scale, mm_per_px: mm_per_px > 0 ? mm_per_px : null })
+          }
+        />
+      )}
+      <label>
+        <input
+          type="radio"
+          name="scale"
+          checked={scale.by === "ruler"}
+          disabled={!photo}
+          onChange={() => onChange({ ...scale, by: "ruler" })}
+        />
+        <span>
+          Two clicks on a ruler in the photograph
+          <small>A second ruler elsewhere shows whether the camera was tilted.</small>
+        </span>
+      </label>
+      {scale.by === "ruler" && photo && (
+        <>
+          {photos.length > 1 && (
+            <label className="text-field">
+              <span>Photograph</span>
+              <select
+                value={photo.index}
+                onChange={(event) => setShown(Number(event.target.value))}
+              >
+                {photos.map((file) => (
+                  <option key={file.index} value={file.index}>
+                    {file.name}
+                  </option>
+                ))}
+              </select>
+            </label>
+          )}
+          <RulerPhoto
+            key={photo.index}
+            file={photo}
+            rulers={scale.rulers.filter((ruler) => ruler.file === photo.index)}
+            onRuler={([x1_px, y1_px], [x2_px, y2_px]) =>
+              onChange({
+                ...scale,
+                rulers: [
+                  ...scale.rulers,
+                  {
+                    file: photo.index,
+                    x1_px,
+                    y1_px,
+                    x2_px,
+                    y2_px,
+                    length_mm: scale.rulers[0]?.length_mm ?? FIRST_LENGTH_MM,
+                  },
+                ],
+              })
+            }
+          />
+          {scale.rulers.length === 0 && (
+            <p className="faint">Click both ends of a length you know.</p>
+          )}
+          {scale.rulers.map((ruler, k) => (
+            <Ruler
+              key={k}
+              ruler={ruler}
+              onTake={(length_mm) =>
+                onChange({
+                  ...scale,
+                  rulers: scale.rulers.map((one, j) => (j === k ? { ...one, length_mm } : one)),
+                })
+              }
+              onRemove={() =>
+                onChange({ ...scale, rulers: scale.rulers.filter((_, j) => j !== k) })
+              }
+            />
+          ))}
+        </>
+      )}
+    </fieldset>
+  );
+}
+
+function Ruler({
+  ruler,
+  onTake,
+  onRemove,
+}: {
+  ruler: RulerLine;
+  onTake: (mm: number) => void;
+  onRemove: () => void;
+}) {
+  const px = Math.hypot(ruler.x2_px - ruler.x1_px, ruler.y2_px - ruler.y1_px);
+  return (
+    <div className="row">
+      <NumberField
+        label="This length is"
+        value={ruler.length_mm}
+        unit="mm"
+        onTake={(mm) => mm > 0 && onTake(mm)}
+      />
+      <span className="faint">{trim(ruler.length_mm / Math.max(px, 1), 4)} mm per pixel</span>
+      <IconButton icon="close" label="Remove this length" onClick={onRemove} />
+    </div>
+  );
+}

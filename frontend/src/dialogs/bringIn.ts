@@ -1,0 +1,52 @@
+/** Where dropped or chosen files go: a saved project opens, anything else is brought in. */
+import { api } from "../api/client";
+import { bench, open, say } from "../state/bench";
+import type { Dropped } from "../parts/files";
+import { goTo, succeeded, tell } from "../state/sync";
+
+export async function bringIn(files: Dropped[]): Promise<void> {
+  const [only] = files;
+  if (!only) return say("There was no file in that.");
+  if (files.length === 1 && only.file.name.toLowerCase().endsWith(".json"))
+    return openSaved(only.file);
+  const { project, about } = bench.get();
+  if (about && files.length > about.limits.files) {
+    return say(
+      `These are ${files.length} files; ${about.limits.files} at a time can be brought in.`,
+      "Bring them in by parts.",
+      "bad",
+    );
+  }
+  if (!project) {
+    const made = await api.createProject(nameFor(files));
+    goTo(made.id);
+    await until(() => bench.get().project?.id === made.id && bench.get().hypothesis !== null);
+  }
+  open({ kind: "import", files });
+}
+
+async function openSaved(file: File): Promise<void> {
+  await tell(async () => {
+    const { job } = await api.openProject(file);
+    const done = await succeeded(job);
+    const id = done?.result?.["project"];
+    if (typeof id === "string") goTo(id);
+  });
+}
+
+function nameFor(files: readonly Dropped[]): string {
+  const [first] = files;
+  const folder = first?.path.includes("/") ? first.path.split("/")[0] : undefined;
+  return folder ?? first?.file.name.replace(/\.[^.]+$/, "") ?? "Untitled";
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  if (holds()) return;
+  await new Promise<void>((done) => {
+    const stop = bench.watch(() => {
+      if (!holds()) return;
+      stop();
+      done();
+    });
+  });
+}

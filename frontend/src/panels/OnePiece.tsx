@@ -1,0 +1,156 @@
+/** One chosen piece: what it is, where it lies, how large. */
+import type { RefObject } from "react";
+import type { Piece, Placement } from "../api/types";
+import type { Board } from "../board/Board";
+import { trim } from "../geometry/scale";
+import { Button } from "../parts/Button";
+import { Confidence } from "../parts/Confidence";
+import { Icon } from "../parts/Icon";
+import { NumberField } from "../parts/NumberField";
+import { TextField } from "../parts/TextField";
+import { Thumb } from "../parts/Thumb";
+import * as actions from "../state/actions";
+import { open } from "../state/bench";
+import { edit } from "../state/queue";
+import { Arrange } from "./Arrange";
+
+export function OnePiece({
+  piece,
+  placement,
+  board,
+}: {
+  piece: Piece;
+  placement: Placement;
+  board: RefObject<Board | null>;
+}) {
+  const describe = (part: {
+    name?: string;
+    inventory?: string;
+    note?: string;
+    provenance?: string;
+  }) => edit([{ op: "describe", piece: piece.id, ...part }]);
+  return (
+    <div className="stack">
+      <div className="piece-head">
+        <Thumb piece={piece} level={512} />
+        <div>
+          <h2>{piece.name}</h2>
+          <p className="faint">
+            {trim(piece.area_mm2 / 100, 1)} cm² · {piece.width_px} × {piece.height_px} px
+          </p>
+          {placement.placed && placement.confidence !== null && (
+            <Confidence value={placement.confidence} />
+          )}
+        </div>
+      </div>
+      {piece.warnings.map((warning) => (
+        <p key={warning} className="caution">
+          <Icon name="warning" />
+          {warning}
+        </p>
+      ))}
+      {placement.placed ? (
+        <Place piece={piece} placement={placement} />
+      ) : (
+        <Button
+          onClick={() => {
+            const shown = board.current;
+            if (shown)
+              actions.takeOut(
+                [piece.id],
+                [
+                  shown.camera.x_mm + shown.width / 2 / shown.camera.px_per_mm,
+                  shown.camera.y_mm + shown.height / 2 / shown.camera.px_per_mm,
+                ],
+              );
+          }}
+        >
+          Put on the board
+        </Button>
+      )}
+      <TextField
+        label="Name"
+        value={piece.name}
+        onTake={(name) => name.trim() && describe({ name })}
+      />
+      <TextField
+        label="Inventory number"
+        value={piece.inventory}
+        onTake={(inventory) => describe({ inventory })}
+      />
+      <TextField
+        label="Provenance"
+        value={piece.provenance}
+        onTake={(provenance) => describe({ provenance })}
+      />
+      <TextField label="Note" lines={3} value={piece.note} onTake={(note) => describe({ note })} />
+      <NumberField
+        label="Scale"
+        value={piece.mm_per_px}
+        unit="mm/px"
+        digits={5}
+        onTake={(mm_per_px) => mm_per_px > 0 && edit([{ op: "scale", piece: piece.id, mm_per_px }])}
+      />
+      <p className={piece.scale_origin === "assumed" ? "caution" : "faint"}>
+        {SCALE[piece.scale_origin] ?? ""}
+      </p>
+      <div className="row wrap">
+        <Button onClick={() => open({ kind: "cutout", piece: piece.id })}>
+          Repair the cut-out
+        </Button>
+        <Button
+          kind="quiet"
+          onClick={() => actions.discard([piece.id], true)}
+          disabled={placement.locked}
+        >
+          Discard
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+const SCALE: Record<string, string> = {
+  option: "The scale was given when it was brought in.",
+  ruler: "The scale comes from a ruler in the photograph.",
+  dpi: "The scale comes from the file’s resolution.",
+  sidecar: "The scale comes from a file beside the picture.",
+  "data.json": "The scale comes with the data set.",
+  repair: "The scale is that of the RePAIR data set.",
+  assumed: "No scale was known; this one is assumed. Lengths in mm are not to be trusted.",
+  edited: "The scale was set by hand.",
+};
+
+function Place({ piece, placement }: { piece: Piece; placement: Placement }) {
+  const put = (part: Partial<Placement>) =>
+    actions.placeAt(new Map([[piece.id, { ...placement, ...part }]]));
+  return (
+    <fieldset className="place">
+      <legend>Place</legend>
+      <div className="three">
+        <NumberField
+          label="x"
+          value={placement.x_mm}
+          unit="mm"
+          disabled={placement.locked}
+          onTake={(x_mm) => put({ x_mm })}
+        />
+        <NumberField
+          label="y"
+          value={placement.y_mm}
+          unit="mm"
+          disabled={placement.locked}
+          onTake={(y_mm) => put({ y_mm })}
+        />
+        <NumberField
+          label="Angle"
+          value={placement.rotation_deg}
+          unit="°"
+          disabled={placement.locked}
+          onTake={(rotation_deg) => put({ rotation_deg })}
+        />
+      </div>
+      <Arrange ids={[piece.id]} />
+    </fieldset>
+  );
+}

@@ -1,0 +1,245 @@
+/** Lets a solver propose: all pieces or only the unplaced, and what it came back with. */
+import { useMemo, useState } from "react";
+import { api } from "../api/client";
+import type { Job, Proposal, SolveResult } from "../api/types";
+import { Button } from "../parts/Button";
+import { Icon } from "../parts/Icon";
+import { Confidence } from "../parts/Confidence";
+import { MiniAssembly } from "../parts/MiniAssembly";
+import { Progress } from "../parts/Progress";
+import { bench, livePieces, placedIds, say } from "../state/bench";
+import { signature } from "../state/identity";
+import { placementOf } from "../state/operations";
+import { useStore } from "../state/store";
+import { goTo, isOver, tell } from "../state/sync";
+
+export function SolvePanel() {
+  const jobs = useStore(bench, (now) => now.jobs);
+  const hypothesis = useStore(bench, (now) => now.hypothesis);
+  const solves = useMemo(
+    () =>
+      Object.values(jobs)
+        .filter((job) => job.kind === "solve" && job.hypothesis === hypothesis)
+        .sort((a, b) => b.created_at.localeCompare(a.created_at)),
+    [jobs, hypothesis],
+  );
+  const running = solves.find((job) => !isOver(job));
+  const last = solves.find(isOver);
+  return (
+    <div className="stack">
+      {running ? <Progress job={running} words="Solving" /> : <Wish />}
+      {running && (
+        <p className="faint">You can go on working. The board shows what the solver is trying.</p>
+      )}
+      {!running && last && <Outcome job={last} />}
+    </div>
+  );
+}
+
+function Wish() {
+  const about = useStore(bench, (now) => now.about);
+  const pieces = useStore(bench, (now) => livePieces(now).length);
+  const placed = useStore(bench, (now) => placedIds(now).length);
+  const locked = useStore(
+    bench,
+    (now) => placedIds(now).filter((id) => placementOf(now.state, id).locked).length,
+  );
+  const judged = useStore(
+    bench,
+    (now) => now.judgements.filter((one) => one.verdict !== "unsure").length,
+  );
+  const [scope, setScope] = useState<"all" | "unplaced">("all");
+  const [solver, setSolver] = useState<string | null>(null);
+  const [seed, setSeed] = useState(0);
+  const chosen = solver ?? about?.default_solver ?? "";
+  const solve = () => {
+    const { project, hypothesis } = bench.get();
+    if (!project || !hypothesis) return;
+    void tell(async () => {
+      const { job } = await api.solve(project.id, hypothesis, {
+        solver: chosen || null,
+        seed,
+        scope,
+        apply: true,
+        ...signature(),
+      });
+      bench.set((now) => ({ jobs: { ...now.jobs, [job.id]: { ...job, ...now.jobs[job.id] } } }));
+    });
+  };
+  const unplaced = pieces - placed;
+  const summary = about?.solvers.find((one) => one.name === chosen);
+  return (
+    <>
+      <fieldset className="choices">
+        <legend>What to solve</legend>
+        <label>
+          <input
+            type="radio"
+            name="scope"
+            checked={scope === "all"}
+            onChange={() => setScope("all")}
+          />
+          <span>
+            {locked ? `All, around the ${locked} locked` : "All pieces"}
+            <small>
+              {locked
+                ? "Locked pieces stay exactly where they are."
+                : "Lock pieces that are right (L) and the rest is solved around them."}
+            </small>
+          </span>
+        </label>
+        <label>
+          <input
+            type="radio"
+            name="scope"
+            checked={scope === "unplaced"}
+            disabled={!placed || !unplaced}
+            onChange={() => setScope("unplaced")}
+          />
+          <span>
+            {unplaced ? `Only the ${unplaced} unplaced` : "Only the unplaced"}
+            <small>{unplaced ? "Everything on the board stays." : "Every piece is placed."}</small>
+          </span>
+        </label>
+      </fieldset>
+      {judged > 0 && (
+        <p className={chosen === HONOURS ? "faint" : "caution"}>{sayJudged(judged, chosen)}</p>
+      )}
+      <details>
+        <summary>Solver</summary>
+        <div className="stack">
+          <label className="text-field">
+            <span>Method</span>
+            <select value={chosen} onChange={(event) => setSolver(event.target.value)}>
+              {about?.solvers.map((one) => (
+                <option key={one.name} value={one.name} disabled={!one.available}>
+                  {one.name}
+                  {one.name === about.default_solver ? " (recommended)" : ""}
+                  {one.available ? "" : ` (needs ${one.needs ?? "more"})`}
+                </option>
+              ))}
+            </select>
+          </label>
+          {summary && <p className="faint">{summary.summary}</p>}
+          <label className="text-field">
+            <span>Seed: another number gives another attempt</span>
+            <input
+              type="number"
+              min={0}
+              value={seed}
+              onChange={(event) =>
+                setSeed(Math.max(0, Math.floor(Number(event.target.value) || 0)))
+              }
+            />
+          </label>
+        </div>
+      </details>
+      <Button kind="main" onClick={solve} disabled={pieces < 2}>
+        Solve
+      </Button>
+      {pieces < 2 && <p className="faint">Bring in two pieces or more first.</p>}
+    </>
+  );
+}
+
+/** The one method that listens to judgements of joins. */
+const HONOURS = "joins";
+
+function sayJudged(judged: number, solver: string): string {
+  const yours = judged === 1 ? "Your judgement of a join" : `Your ${judged} judgements of joins`;
+  if (solver === HONOURS)
+    return `${yours} will be honoured: accepted ones hold, rejected ones do not come back.`;
+  return `${yours} will not be heard: the method “${solver}” looks at locked pieces only. Choose “${HONOURS}” under Solver.`;
+}
+
+function Outcome({ job }: { job: Job }) {
+  if (job.state === "cancelled")
+    return <p className="faint">The last solve was cancelled; nothing was changed.</p>;
+  if (job.state === "failed") {
+    return (
+      <p className="caution" role="alert">
+        <Icon name="warning" />
+        {job.error?.what ?? "The last solve failed."} {job.error?.remedy}
+      </p>
+    );
+  }
+  const result = job.result as unknown as SolveResult | null;
+  if (!result) return null;
+  return (
+    <section className="stack" aria-label="Proposals">
+      <h3>
+        {result.proposals.length > 1
+          ? `${result.proposals.length} proposals, best first`
+          : "Proposal"}
+      </h3>
+      {result.confidence_note && (
+        <p className="caution">
+          <Icon name="warning" />
+          {result.confidence_note}
+        </p>
+      )}
+      {result.warnings.map((warning) => (
+        <p key={warning} className="caution">
+          <Icon name="warning" />
+          {warning}
+        </p>
+      ))}
+      <div className="proposals">
+        {result.proposals.map((proposal) => (
+          <ProposalCard
+            key={proposal.rank}
+            job={job}
+            proposal={proposal}
+            alone={result.proposals.length === 1}
+          />
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function ProposalCard({ job, proposal, alone }: { job: Job; proposal: Proposal; alone: boolean }) {
+  const islands = new Set(
+    Object.values(proposal.placements)
+      .filter((p) => p.placed)
+      .map((p) => p.island ?? 1),
+  ).size;
+  const use = async (name: string | null) => {
+    const { project } = bench.get();
+    await tell(async () => {
+      const made = await api.applyProposal(job.id, proposal.rank, name, signature());
+      if (name && project) {
+        bench.set({ hypotheses: await api.hypotheses(project.id) });
+        goTo(project.id, made.id);
+      } else say(`Proposal ${proposal.rank} is on the board.`, "Undo takes it back.");
+    });
+  };
+  return (
+    <article className="proposal">
+      <MiniAssembly
+        placements={proposal.placements}
+        label={`Proposal ${proposal.rank}`}
+        height={alone ? 200 : 120}
+      />
+      <p>
+        <strong>{proposal.rank}</strong> · {proposal.placed} placed
+        {islands > 1 && ` in ${islands} islands`}
+      </p>
+      {proposal.confidence !== null ? (
+        <Confidence value={proposal.confidence} />
+      ) : (
+        <p className="faint">confidence unknown</p>
+      )}
+      <div className="row">
+        <Button onClick={() => void use(null)}>Use</Button>
+        <Button
+          kind="quiet"
+          onClick={() => void use(`Proposal ${proposal.rank}`)}
+          hint="Keeps what is on the board in its own hypothesis"
+        >
+          Keep as new
+        </Button>
+      </div>
+    </article>
+  );
+}

@@ -1,0 +1,30 @@
+/** One project on the bench: bar, tray, board, panels, status. */
+import { useEffect, useRef, useState } from "react";
+import type { Board } from "../board/Board";
+import { bench, open } from "../state/bench";
+import { useStore } from "../state/store";
+import { view } from "../state/view";
+import { BoardView } from "./BoardView";
+import { Side } from "./Side";
+import { StatusBar } from "./StatusBar";
+import { TopBar } from "./TopBar";
+import { Tray } from "./Tray";
+
+export function Workbench() {
+  const tray = useStore(view, (now) => now.tray);
+  const side = useStore(view, (now) => now.side);
+  const board = useRef<Board | null>(null);
+  const [, ready] = useState(false);
+  useEffect(() => {
+    if (!view.get().toured && !bench.get().dialog) open({ kind: "tour" });
+  }, []);
+  return (
+    <div className={`workbench${tray ? "" : " no-tray"}${side ? "" : " no-side"}`}>
+      <TopBar />
+      {tray && <Tray board={board} />}
+      <BoardView board={board} onReady={() => ready(true)} />
+      {side && <Side board={board} />}
+      <StatusBar board={board} />
+    </div>
+  );
+}

@@ -1,0 +1,8 @@
+/** How sure a solver is, as a bar and a figure. */
+export function Confidence({ value }: { value: number }) {
+  return (
+    <p className="confidence" title="How likely the solver holds this place to be right">
+      <meter min={0} max={1} value={value} aria-label="Confidence" /> {Math.round(value * 100)} %
+    </p>
+  );
+}

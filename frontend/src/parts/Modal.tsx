@@ -1,0 +1,44 @@
+/** A dialog over the page, focused on what is marked `data-first`; Esc closes it. */
+import { useEffect, useId, useRef, type ReactNode } from "react";
+import { IconButton } from "./Button";
+
+export function Modal({
+  title,
+  wide = false,
+  onClose,
+  children,
+  footer,
+}: {
+  title: string;
+  wide?: boolean;
+  onClose: () => void;
+  children: ReactNode;
+  footer?: ReactNode;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    shown?.querySelector<HTMLElement>("[data-first]")?.focus();
+    return () => shown?.close();
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      className={wide ? "modal wide" : "modal"}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+    >
+      <header>
+        <h2 id={id}>{title}</h2>
+        <IconButton icon="close" label="Close" onClick={onClose} />
+      </header>
+      <div className="modal-body">{children}</div>
+      {footer && <footer>{footer}</footer>}
+    </dialog>
+  );
+}

@@ -1,0 +1,131 @@
+/** Everything the window knows: the open project as the server told it, and what is selected. */
+import type {
+  About,
+  HypothesisSummary,
+  Id,
+  Job,
+  Judgement,
+  Piece,
+  Preview,
+  ProjectSummary,
+  State,
+} from "../api/types";
+import { placementOf } from "./operations";
+import { createStore } from "./store";
+
+export type Dialog =
+  | { kind: "import"; files: { file: File; path: string }[] }
+  | { kind: "cutout"; piece: Id }
+  | { kind: "export" }
+  | { kind: "compare"; first: Id; second: Id }
+  | { kind: "name"; title: string; label: string; value: string; done: (name: string) => void }
+  | { kind: "confirm"; title: string; text: string; action: string; done: () => void }
+  | { kind: "help" }
+  | { kind: "tour" };
+
+export interface Notice {
+  id: number;
+  tone: "plain" | "bad";
+  text: string;
+  remedy: string;
+}
+
+export interface Bench {
+  about: About | null;
+  projects: readonly ProjectSummary[] | null;
+  project: { id: Id; name: string } | null;
+  pieces: readonly Piece[];
+  hypotheses: readonly HypothesisSummary[];
+  judgements: readonly Judgement[];
+  jobs: Readonly<Record<Id, Job>>;
+  hypothesis: Id | null;
+  /** The open hypothesis, with changes that are on their way to the server. */
+  state: State;
+  can_undo: boolean;
+  can_redo: boolean;
+  /** Poses a running solve tries, by job. */
+  previews: Readonly<Record<Id, Preview>>;
+  selection: ReadonlySet<Id>;
+  /** Changes not yet confirmed by the server. */
+  unsaved: number;
+  connected: boolean;
+  /** Counts up whenever the list of candidate joins may be another. */
+  joins_version: number;
+  dialog: Dialog | null;
+  notices: readonly Notice[];
+}
+
+export const NOTHING: State = { revision: 0, placements: {}, guides: [], reference: null };
+
+export const bench = createStore<Bench>({
+  about: null,
+  projects: null,
+  project: null,
+  pieces: [],
+  hypotheses: [],
+  judgements: [],
+  jobs: {},
+  hypothesis: null,
+  state: NOTHING,
+  can_undo: false,
+  can_redo: false,
+  previews: {},
+  selection: new Set(),
+  unsaved: 0,
+  connected: true,
+  joins_version: 0,
+  dialog: null,
+  notices: [],
+});
+
+let noticeId = 0;
+
+export function say(text: string, remedy = "", tone: Notice["tone"] = "plain"): void {
+  const id = ++noticeId;
+  bench.set((now) => ({
+    notices: [...now.notices.filter((n) => n.text !== text), { id, text, remedy, tone }].slice(-3),
+  }));
+  setTimeout(() => dismiss(id), tone === "bad" ? 12000 : 5000);
+}
+
+export function dismiss(id: number): void {
+  bench.set((now) => ({ notices: now.notices.filter((notice) => notice.id !== id) }));
+}
+
+export function open(dialog: Dialog | null): void {
+  bench.set({ dialog });
+}
+
+export function select(pieces: Iterable<Id>): void {
+  const selection = new Set(pieces);
+  const before = bench.get().selection;
+  if (selection.size === before.size && [...selection].every((id) => before.has(id))) return;
+  bench.set({ selection });
+}
+
+/** Pieces in use, in the order the server lists them. */
+export function livePieces(now: Bench): Piece[] {
+  return now.pieces.filter((piece) => !piece.discarded);
+}
+
+export function pieceOf(now: Bench, id: Id): Piece | undefined {
+  return now.pieces.find((piece) => piece.id === id);
+}
+
+export function placedIds(now: Bench): Id[] {
+  return livePieces(now)
+    .filter((piece) => placementOf(now.state, piece.id).placed)
+    .map((piece) => piece.id);
+}
+
+/** `ids` and everything grouped with them. */
+export function withGroups(now: Bench, ids: Iterable<Id>): Set<Id> {
+  const all = new Set(ids);
+  const groups = new Set([...all].map((id) => now.state.placements[id]?.group).filter(Boolean));
+  if (groups.size) {
+    for (const [id, placement] of Object.entries(now.state.placements)) {
+      if (placement.placed && placement.group && groups.has(placement.group)) all.add(id);
+    }
+  }
+  return all;
+}

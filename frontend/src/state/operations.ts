@@ -1,0 +1,127 @@
+/** What an operation does to a hypothesis and to the project; the server does the same. */
+import type { Guide, Id, Judgement, Op, Piece, Placement, State } from "../api/types";
+
+export const IN_TRAY: Placement = {
+  placed: false,
+  x_mm: 0,
+  y_mm: 0,
+  rotation_deg: 0,
+  locked: false,
+  group: null,
+  z: 0,
+  opacity: 1,
+  island: null,
+  gain: null,
+  confidence: null,
+};
+
+export function placementOf(state: State, piece: Id): Placement {
+  return state.placements[piece] ?? IN_TRAY;
+}
+
+export function applied(state: State, operations: readonly Op[]): State {
+  const placements = { ...state.placements };
+  let { guides, reference } = state;
+  const change = (piece: Id, part: Partial<Placement>) => {
+    placements[piece] = { ...(placements[piece] ?? IN_TRAY), ...part };
+  };
+  for (const op of operations) {
+    switch (op.op) {
+      case "place":
+        change(op.piece, {
+          placed: true,
+          x_mm: op.x_mm,
+          y_mm: op.y_mm,
+          rotation_deg: op.rotation_deg,
+          island: op.island ?? placements[op.piece]?.island ?? 1,
+          confidence: op.confidence ?? null,
+        });
+        break;
+      case "unplace":
+        change(op.piece, { placed: false });
+        break;
+      case "lock":
+        change(op.piece, { locked: op.locked });
+        break;
+      case "group":
+        for (const piece of op.pieces) change(piece, { group: op.group });
+        break;
+      case "island":
+        for (const piece of op.pieces) change(piece, { island: op.island });
+        break;
+      case "order":
+        change(op.piece, { z: op.z });
+        break;
+      case "fade":
+        change(op.piece, { opacity: op.opacity });
+        break;
+      case "tint":
+        change(op.piece, { gain: op.gain });
+        break;
+      case "guide":
+        guides = withGuide(guides, op);
+        break;
+      case "reference":
+        reference = op.reference;
+        break;
+      case "replace_all":
+        for (const piece of Object.keys(placements)) delete placements[piece];
+        Object.assign(placements, op.placements);
+        if (op.guides) guides = op.guides;
+        if (op.reference !== undefined) reference = op.reference;
+        break;
+      default:
+        break;
+    }
+  }
+  return { ...state, placements, guides, reference };
+}
+
+function withGuide(guides: readonly Guide[], op: Extract<Op, { op: "guide" }>): Guide[] {
+  const others = guides.filter((guide) => guide.id !== op.id);
+  if (op.axis === null || op.position_mm === null) return others;
+  return [...others, { id: op.id, axis: op.axis, position_mm: op.position_mm }];
+}
+
+/** The pieces after operations that hold for the whole project; the same array where none does. */
+export function piecesAfter(pieces: readonly Piece[], operations: readonly Op[]): readonly Piece[] {
+  let now = pieces;
+  for (const op of operations) {
+    if (op.op !== "describe" && op.op !== "scale" && op.op !== "discard") continue;
+    const { op: _, piece: id, ...told } = op;
+    const part = Object.fromEntries(Object.entries(told).filter(([, value]) => value !== null));
+    now = now.map((piece) => (piece.id === id ? { ...piece, ...part } : piece));
+  }
+  return now;
+}
+
+/** Whether the server alone knows what became of the pieces. */
+export function needsPieces(operations: readonly Op[]): boolean {
+  return operations.some((op) => op.op === "picture" || op.op === "scale");
+}
+
+const SAME_MM = 2;
+const SAME_DEG = 4;
+
+export function sameJoin(a: Omit<Judgement, "verdict" | "author" | "at">, b: typeof a): boolean {
+  if (a.first !== b.first || a.second !== b.second) return false;
+  const apart = Math.hypot(a.pose.x_mm - b.pose.x_mm, a.pose.y_mm - b.pose.y_mm);
+  const turned = Math.abs(((a.pose.rotation_deg - b.pose.rotation_deg + 540) % 360) - 180);
+  return apart <= SAME_MM && turned <= SAME_DEG;
+}
+
+export function judgementsAfter(
+  judgements: readonly Judgement[],
+  operations: readonly Op[],
+  author: string,
+): readonly Judgement[] {
+  let now = judgements;
+  for (const op of operations) {
+    if (op.op !== "judge") continue;
+    now = now.filter((judgement) => !sameJoin(judgement, op));
+    if (op.verdict === null) continue;
+    const { first, second, pose, verdict } = op;
+    now = [...now, { first, second, pose, verdict, author, at: new Date().toISOString() }];
+  }
+  return now;
+}

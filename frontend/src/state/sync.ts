@@ -1,0 +1,197 @@
+/** Keeps the bench in step with the server: opens projects and hypotheses, follows the stream. */
+import { api, Refusal } from "../api/client";
+import type { EditEvent, Id, Job, Preview } from "../api/types";
+import { bench, NOTHING, say, select } from "./bench";
+import { begin, hear, leave, resume, sent } from "./queue";
+
+let stream: EventSource | null = null;
+const waiters = new Map<Id, ((job: Job) => void)[]>();
+
+export async function start(): Promise<void> {
+  void tell(async () => bench.set({ about: await api.about() }));
+  window.addEventListener("hashchange", () => void follow());
+  await follow();
+}
+
+/** Runs `work`; a refusal becomes a notice. Answers whether it went well. */
+export async function tell(work: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await work();
+    return true;
+  } catch (trouble) {
+    if (!(trouble instanceof Refusal)) throw trouble;
+    say(trouble.trouble.what, trouble.trouble.remedy, "bad");
+    return false;
+  }
+}
+
+export function goTo(project: Id | null, hypothesis: Id | null = null): void {
+  location.hash = project ? `/p/${project}${hypothesis ? `/h/${hypothesis}` : ""}` : "/";
+}
+
+async function follow(): Promise<void> {
+  const [, project = null, hypothesis = null] =
+    /^#\/p\/([0-9a-f]+)(?:\/h\/([0-9a-f]+))?/.exec(location.hash) ?? [];
+  if (!project) {
+    close();
+    await tell(async () => bench.set({ projects: await api.projects() }));
+    return;
+  }
+  const now = bench.get();
+  if (now.project?.id !== project) await openProject(project, hypothesis);
+  else if (hypothesis && hypothesis !== now.hypothesis) await openHypothesis(hypothesis);
+}
+
+function close(): void {
+  stream?.close();
+  stream = null;
+  leave();
+  document.title = "reassembly";
+  bench.set({
+    project: null,
+    hypothesis: null,
+    pieces: [],
+    hypotheses: [],
+    judgements: [],
+    jobs: {},
+    previews: {},
+    state: NOTHING,
+    unsaved: 0,
+    can_undo: false,
+    can_redo: false,
+  });
+  select([]);
+}
+
+async function openProject(id: Id, hypothesis: Id | null): Promise<void> {
+  close();
+  const known = await tell(async () => {
+    const project = await fetchProject(id);
+    const wanted = project.hypotheses.find((h) => h.id === hypothesis) ?? project.hypotheses[0];
+    if (wanted) await openHypothesis(wanted.id);
+    listen(id, project.sequence);
+  });
+  if (!known) goTo(null);
+}
+
+async function fetchProject(id: Id) {
+  const project = await api.project(id);
+  bench.set({
+    project: { id: project.id, name: project.name },
+    pieces: project.pieces,
+    hypotheses: project.hypotheses,
+    judgements: project.judgements,
+    jobs: Object.fromEntries(project.jobs.map((job) => [job.id, job])),
+  });
+  document.title = `${project.name} · reassembly`;
+  return project;
+}
+
+async function openHypothesis(id: Id): Promise<void> {
+  const { project } = bench.get();
+  if (!project) return;
+  await sent();
+  await tell(async () => {
+    const found = await api.hypothesis(project.id, id);
+    leave();
+    bench.set({ hypothesis: id, can_undo: found.can_undo, can_redo: found.can_redo });
+    begin(found.state, refetch);
+    resume(project.id, id);
+    const address = `#/p/${project.id}/h/${id}`;
+    if (location.hash !== address) history.replaceState(null, "", address);
+  });
+}
+
+async function refetch(): Promise<void> {
+  const { project, hypothesis } = bench.get();
+  if (!project || !hypothesis) return;
+  await tell(async () => {
+    await fetchProject(project.id);
+    const found = await api.hypothesis(project.id, hypothesis);
+    bench.set({ can_undo: found.can_undo, can_redo: found.can_redo });
+    begin(found.state, refetch);
+  });
+}
+
+function listen(project: Id, sequence: number): void {
+  stream?.close();
+  const source = new EventSource(`/api/projects/${project}/stream?after=${sequence}`);
+  stream = source;
+  const on = (name: string, act: (data: unknown) => void) =>
+    source.addEventListener(name, (event) => act(JSON.parse((event as MessageEvent<string>).data)));
+  let lost = false;
+  source.onopen = () => {
+    bench.set({ connected: true });
+    if (lost) void refetch();
+    lost = false;
+  };
+  source.onerror = () => {
+    lost = true;
+    bench.set({ connected: false });
+    if (source.readyState === EventSource.CLOSED) {
+      setTimeout(() => stream === source && listen(project, sequence), 1000);
+    }
+  };
+  on("hello", (data) => (data as { jobs: Job[] }).jobs.forEach(hearJob));
+  on("edit", (data) => hear(data as EditEvent));
+  on("change", (data) => void hearChange((data as { what: string }).what));
+  on("reset", () => void refetch());
+  on("job", (data) => hearJob(data as Job & { preview?: Preview | null }));
+  on("gone", () => {
+    say("This project was deleted in another window.");
+    goTo(null);
+  });
+}
+
+async function hearChange(what: string): Promise<void> {
+  const { project } = bench.get();
+  if (!project) return;
+  await tell(async () => {
+    if (what === "pieces") bench.set({ pieces: await api.pieces(project.id) });
+    else if (what === "hypotheses") bench.set({ hypotheses: await api.hypotheses(project.id) });
+    else if (what === "joins") bench.set((now) => ({ joins_version: now.joins_version + 1 }));
+    else await fetchProject(project.id);
+  });
+}
+
+const OVER = new Set(["done", "failed", "cancelled"]);
+
+export function isOver(job: Job): boolean {
+  return OVER.has(job.state);
+}
+
+function hearJob({ preview, ...job }: Job & { preview?: Preview | null }): void {
+  bench.set((now) => {
+    const previews = { ...now.previews };
+    if (isOver(job)) delete previews[job.id];
+    else if (preview) previews[job.id] = preview;
+    return { jobs: { ...now.jobs, [job.id]: { ...now.jobs[job.id], ...job } }, previews };
+  });
+  if (!isOver(job)) return;
+  for (const done of waiters.get(job.id) ?? []) done(job);
+  waiters.delete(job.id);
+}
+
+/** Waits for the end of a job, whether or not the stream tells of it. */
+export async function finished(job: Job): Promise<Job> {
+  hearJob(job);
+  if (isOver(job)) return job;
+  return new Promise((resolve) => {
+    const timer = setInterval(() => {
+      void api.job(job.id).then(hearJob, () => undefined);
+    }, 1500);
+    const done = (ended: Job) => {
+      clearInterval(timer);
+      resolve(ended);
+    };
+    waiters.set(job.id, [...(waiters.get(job.id) ?? []), done]);
+  });
+}
+
+/** As `finished`, with a notice where the job failed. */
+export async function succeeded(job: Job): Promise<Job | null> {
+  const ended = await finished(job);
+  if (ended.state === "done") return ended;
+  if (ended.error) say(ended.error.what, ended.error.remedy, "bad");
+  return null;
+}

@@ -1,0 +1,67 @@
+/** Branching, naming, restoring and deleting hypotheses. */
+import { api } from "../api/client";
+import type { Id } from "../api/types";
+import { bench, open, say } from "./bench";
+import { signature } from "./identity";
+import { goTo, tell } from "./sync";
+
+export function branchFrom(from: Id | null, revision: number | null): void {
+  const { project, hypotheses } = bench.get();
+  if (!project) return;
+  const parent = hypotheses.find((one) => one.id === from);
+  open({
+    kind: "name",
+    title: "Branch this hypothesis",
+    label: "Name of the new hypothesis",
+    value: parent ? `${parent.name}, another way` : "Empty",
+    done: (name) =>
+      void tell(async () => {
+        const made = await api.branch(project.id, name, from, revision, signature().author);
+        bench.set({ hypotheses: await api.hypotheses(project.id) });
+        goTo(project.id, made.id);
+      }),
+  });
+}
+
+export function renameHypothesis(id: Id): void {
+  const { project, hypotheses } = bench.get();
+  const known = hypotheses.find((one) => one.id === id);
+  if (!project || !known) return;
+  open({
+    kind: "name",
+    title: "Rename the hypothesis",
+    label: "Name",
+    value: known.name,
+    done: (name) =>
+      void tell(async () => {
+        await api.renameHypothesis(project.id, id, name);
+        bench.set({ hypotheses: await api.hypotheses(project.id) });
+      }),
+  });
+}
+
+export function deleteHypothesis(id: Id): void {
+  const { project, hypotheses } = bench.get();
+  const known = hypotheses.find((one) => one.id === id);
+  if (!project || !known) return;
+  open({
+    kind: "confirm",
+    title: `Delete “${known.name}”?`,
+    text: "Its poses and its history are gone for good. The pieces and your judgements stay.",
+    action: "Delete",
+    done: () =>
+      void tell(async () => {
+        await api.deleteHypothesis(project.id, id);
+        const left = await api.hypotheses(project.id);
+        bench.set({ hypotheses: left });
+        if (bench.get().hypothesis === id && left[0]) goTo(project.id, left[0].id);
+      }),
+  });
+}
+
+export async function restore(revision: number): Promise<void> {
+  const { project, hypothesis } = bench.get();
+  if (!project || !hypothesis) return;
+  const well = await tell(() => api.restore(project.id, hypothesis, revision, signature()));
+  if (well) say(`Restored as it was at step ${revision}.`, "Undo takes this back.");
+}

@@ -1,0 +1,401 @@
+"""Jobs: work queued in the database, done in other processes, one of a kind at a time.
+
+A job survives the server: what was running when it ended is queued again at the next start.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from typing import Any
+
+from sqlalchemy import func, select
+
+from reassembly.app import database as db
+from reassembly.app import schema
+from reassembly.app.store import Conflict, Missing, Store, new_id, now
+from reassembly.app.stream import Hub
+from reassembly.app.worker import work
+from reassembly.errors import InputError
+
+__all__ = ["LANES", "Jobs"]
+
+LANES = {
+    "quick": ("inspect", "import", "reference", "repair", "export", "open"),
+    "long": ("solve", "joins"),
+}
+"""What waits for what: nobody's import waits for a solver."""
+MOST_QUEUED = 200
+MOST_INTERRUPTED = 3
+"""A job that was running when the server died this often probably killed it."""
+GRACE_S = 1.0
+"""For a cancelled job to end by itself."""
+SHOWN = 20
+"""How many finished jobs a project lists."""
+ACTIVE = ("queued", "running")
+
+LOG = logging.getLogger(__name__)
+
+Prepare = Callable[[db.JobRow], dict[str, Any]]
+Finish = Callable[[db.JobRow, dict[str, Any]], dict[str, Any]]
+
+
+@dataclass
+class _Live:
+    """A running job, beyond what the database knows."""
+
+    fraction: float = 0.0
+    stage: str = "starting"
+    started: float = field(default_factory=time.monotonic)
+    cancelled: bool = False
+
+    def seconds_left(self) -> float | None:
+        if not 0.03 < self.fraction < 1.0:
+            return None
+        return round((time.monotonic() - self.started) * (1 / self.fraction - 1), 1)
+
+
+class Jobs:
+    """The queue and its workers.
+
+    Args:
+        prepare: by kind, what makes a job's payload when it starts.
+        finish: by kind, what makes its result durable; returns what the job keeps.
+        clean: called once a job is over, for what it no longer needs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        hub: Hub,
+        prepare: Mapping[str, Prepare],
+        finish: Mapping[str, Finish],
+        clean: Callable[[db.JobRow], None],
+    ) -> None:
+        self.store, self.hub = store, hub
+        self._prepare, self._finish, self._clean = prepare, finish, clean
+        self._live: dict[str, _Live] = {}
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Queues again what a dead server left, and begins."""
+        with self.store.writing() as change:
+            for row in change.session.scalars(
+                select(db.JobRow).where(db.JobRow.state == "running")
+            ):
+                row.interrupted += 1
+                row.state, row.fraction, row.stage = "queued", 0.0, "waiting again"
+                if row.interrupted >= MOST_INTERRUPTED:
+                    row.state, row.stage, row.finished_at = "failed", "", now()
+                    row.error = {
+                        "what": f"the server ended {row.interrupted} times during this job",
+                        "remedy": "Try it with fewer pieces or another solver",
+                    }
+        for kinds in LANES.values():
+            thread = threading.Thread(target=self._lane, args=(kinds,), daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Ends the workers; running jobs stay as they are in the database."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        for thread in self._threads:
+            thread.join(timeout=5)
+
+    def submit(
+        self,
+        kind: str,
+        project_id: str | None,
+        hypothesis_id: str | None,
+        settings: dict[str, Any],
+        job_id: str | None = None,
+    ) -> schema.Job:
+        """Queues a job.
+
+        Args:
+            job_id: for one that is known beforehand; a new one by default.
+        """
+        with self.store.writing() as change:
+            waiting = select(func.count()).where(db.JobRow.state == "queued")
+            if (change.session.scalar(waiting) or 0) >= MOST_QUEUED:
+                raise Conflict("too many jobs are waiting", "Wait for some of them, or cancel them")
+            row = db.JobRow(
+                id=job_id or new_id(),
+                project_id=project_id,
+                hypothesis_id=hypothesis_id,
+                kind=kind,
+                settings=settings,
+                created_at=now(),
+                state="queued",
+                fraction=0.0,
+                stage="waiting",
+                interrupted=0,
+            )
+            change.session.add(row)
+            change.session.flush()
+        self._tell(row)
+        with self._wake:
+            self._wake.notify_all()
+        return self._model(row)
+
+    def get(self, job_id: str) -> schema.Job:
+        return self._model(self.row(job_id))
+
+    def row(self, job_id: str) -> db.JobRow:
+        with self.store.reading() as session:
+            row = session.scalar(select(db.JobRow).where(db.JobRow.id == job_id))
+            if row is None:
+                raise Missing("job")
+            return row
+
+    def of_project(
+        self, project_id: str, *, most: int = SHOWN, states: Collection[str] | None = None
+    ) -> list[schema.Job]:
+        """The newest first."""
+        with self.store.reading() as session:
+            query = select(db.JobRow).where(db.JobRow.project_id == project_id)
+            if states is not None:
+                query = query.where(db.JobRow.state.in_(states))
+            rows = session.scalars(query.order_by(db.JobRow.number.desc()).limit(most)).all()
+        return _only_last_proposals([self._model(row) for row in rows])
+
+    def cancel(self, job_id: str) -> schema.Job:
+        """A waiting job will not start; a running one ends within seconds."""
+        with self.store.writing() as change:
+            row = change.session.scalar(select(db.JobRow).where(db.JobRow.id == job_id))
+            if row is None:
+                raise Missing("job")
+            if row.state == "queued":
+                row.state, row.stage, row.finished_at = "cancelled", "", now()
+        live = self._live.get(job_id)
+        if live is not None:
+            live.cancelled = True
+        self._tell(row)
+        return self._model(row)
+
+    def cancel_all(self, project_id: str) -> None:
+        for job in self.of_project(project_id, most=MOST_QUEUED, states=ACTIVE):
+            self.cancel(job.id)
+
+    # The lanes' threads
+
+    def _lane(self, kinds: tuple[str, ...]) -> None:
+        worker = _Worker(patient="solve" in kinds)
+        try:
+            while not self._stopping:
+                try:
+                    row = self._next(kinds)
+                    if row is not None:
+                        self._attempt(row, worker)
+                        continue
+                # Whatever happens, say a full disk: a lane that ends leaves its jobs waiting for
+                # ever, and what cannot be noted now is noted when the server starts again.
+                except Exception:
+                    LOG.exception("jobs of the kinds %s stumbled", ", ".join(kinds))
+                with self._wake:
+                    self._wake.wait(timeout=1.0)
+        finally:
+            worker.end()
+
+    def _attempt(self, row: db.JobRow, worker: _Worker) -> None:
+        try:
+            self._run(row, worker)
+        except Exception as error:
+            what = f"this failed inside the server ({type(error).__name__}: {error})"
+            self._end(row.id, "failed", error=(what, "This is our fault: please report it"))
+
+    def _next(self, kinds: tuple[str, ...]) -> db.JobRow | None:
+        with self.store.reading() as session:
+            waiting = session.scalar(
+                select(db.JobRow.number)
+                .where(db.JobRow.state == "queued", db.JobRow.kind.in_(kinds))
+                .order_by(db.JobRow.number)
+                .limit(1)
+            )
+        if waiting is None:
+            return None
+        with self.store.writing() as change:
+            row = change.session.get(db.JobRow, waiting)
+            if row is None or row.state != "queued":
+                return None
+            row.state, row.started_at, row.stage = "running", now(), "starting"
+            self._live[row.id] = _Live()
+        self._tell(row)
+        return row
+
+    def _run(self, row: db.JobRow, worker: _Worker) -> None:
+        try:
+            payload = {**self._prepare[row.kind](row), "kind": row.kind}
+        except (InputError, Conflict) as error:
+            self._end(row.id, "failed", error=(error.what, error.remedy))
+            return
+        except Missing as error:
+            self._end(row.id, "failed", error=(str(error), "It was deleted meanwhile"))
+            return
+        live = self._live[row.id]
+        worker.give(payload)
+        asked = None
+        while True:
+            if self._stopping:
+                worker.end()
+                return
+            if live.cancelled:
+                if asked is None:
+                    asked = time.monotonic()
+                    worker.cancel()
+                elif time.monotonic() - asked > GRACE_S:
+                    worker.end()
+                    self._end(row.id, "cancelled")
+                    return
+            message = worker.hear(0.1)
+            if message is None:
+                continue
+            if message[0] == "progress":
+                _, live.fraction, live.stage, preview = message
+                self._tell(row, preview)
+            elif live.cancelled or message[0] == "cancelled":
+                self._end(row.id, "cancelled")
+                return
+            elif message[0] == "done":
+                self._complete(row, message[1])
+                return
+            else:
+                self._end(row.id, "failed", error=(message[1], message[2]))
+                return
+
+    def _complete(self, row: db.JobRow, result: dict[str, Any]) -> None:
+        try:
+            kept = self._finish[row.kind](row, result)
+        except (InputError, Conflict) as error:
+            self._end(row.id, "failed", error=(error.what, error.remedy))
+        except Missing as error:
+            self._end(row.id, "failed", error=(str(error), "It was deleted meanwhile"))
+        else:
+            self._end(row.id, "done", result=kept)
+
+    def _end(
+        self,
+        job_id: str,
+        state: str,
+        *,
+        result: dict[str, Any] | None = None,
+        error: tuple[str, str] | None = None,
+    ) -> None:
+        with self.store.writing() as change:
+            row = change.session.scalar(select(db.JobRow).where(db.JobRow.id == job_id))
+            live = self._live.pop(job_id, None)
+            if row is None:  # Its project was deleted.
+                return
+            row.state, row.result, row.finished_at = state, result, now()
+            row.fraction = 1.0 if state == "done" else live.fraction if live else row.fraction
+            row.stage = ""
+            row.error = None if error is None else {"what": error[0], "remedy": error[1]}
+        self._clean(row)
+        self._tell(row)
+
+    def _tell(self, row: db.JobRow, preview: Any = None) -> None:
+        if row.project_id is not None:
+            data = self._model(row).model_dump(mode="json")
+            self.hub.publish(row.project_id, ("job", None, {**data, "preview": preview}))
+
+    def _model(self, row: db.JobRow) -> schema.Job:
+        live = self._live.get(row.id) if row.state == "running" else None
+        return schema.Job.model_validate(
+            {
+                "id": row.id,
+                "project": row.project_id,
+                "hypothesis": row.hypothesis_id,
+                "kind": row.kind,
+                "state": row.state,
+                "fraction": row.fraction if live is None else live.fraction,
+                "stage": row.stage if live is None else live.stage,
+                "seconds_left": None if live is None else live.seconds_left(),
+                "created_at": row.created_at,
+                "started_at": row.started_at,
+                "finished_at": row.finished_at,
+                "interrupted": row.interrupted,
+                "error": row.error,
+                "settings": row.settings,
+                "result": _shown(row.result),
+            }
+        )
+
+
+def _shown(result: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A result without what only the server needs."""
+    if result is None or "proposals" not in result:
+        return result
+    kept = [{k: v for k, v in each.items() if k != "poses"} for each in result["proposals"]]
+    return {**result, "proposals": kept}
+
+
+def _only_last_proposals(jobs: list[schema.Job]) -> list[schema.Job]:
+    """Of each hypothesis, the newest answer with its poses; older ones are asked for by job."""
+    seen: set[str | None] = set()
+    for job in jobs:
+        if job.kind == "solve" and job.result is not None:
+            if job.hypothesis in seen:
+                job.result = {**job.result, "proposals": []}
+            seen.add(job.hypothesis)
+    return jobs
+
+
+class _Worker:
+    """A process, started when it is first needed, and again when it has died."""
+
+    def __init__(self, patient: bool) -> None:
+        self._patient = patient
+        self._context = get_context("spawn")
+        self._process: Any = None
+        self._connection: Any = None
+
+    def give(self, payload: dict[str, Any]) -> None:
+        if self._process is None or not self._process.is_alive():
+            self.end()
+            self._connection, theirs = self._context.Pipe()
+            self._process = self._context.Process(
+                target=work, args=(theirs, self._patient), daemon=True
+            )
+            self._process.start()
+            theirs.close()
+        self._connection.send(("task", payload))
+
+    def cancel(self) -> None:
+        try:
+            self._connection.send(("cancel",))
+        except OSError:
+            self.end()
+
+    def hear(self, timeout_s: float) -> tuple[Any, ...] | None:
+        """The next message; None if there is none yet."""
+        try:
+            if self._connection is not None and self._connection.poll(timeout_s):
+                message: tuple[Any, ...] = self._connection.recv()
+                return message
+        except (EOFError, OSError):
+            self.end()
+        if self._process is None:
+            return (
+                "failed",
+                "the process that did this ended, perhaps for want of memory",
+                "Close other programs, or take fewer or smaller pictures",
+            )
+        return None
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.join(timeout=2)
+            if self._process.is_alive():
+                self._process.kill()
+                self._process.join(timeout=2)
+            self._connection.close()
+        self._process = self._connection = None

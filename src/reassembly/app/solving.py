@@ -1,0 +1,167 @@
+"""Solvers and the search for joins, on the pieces of a project. Runs in a worker."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reassembly.app.puzzles import pose_of, puzzle_of
+from reassembly.app.worker import Task
+from reassembly.errors import InputWarning
+from reassembly.pose import Pose
+from reassembly.puzzle import Assembly, Puzzle
+from reassembly.solvers import solve
+from reassembly.solvers.base import Progress
+
+__all__ = ["JUDGED_SOLVER", "search_joins", "solve_pieces"]
+
+JUDGED_SOLVER = "joins"
+"""The one that takes verdicts on joins."""
+ISLAND_GAP_MM = 25.0
+
+
+def solve_pieces(task: Task) -> dict[str, Any]:
+    """Runs a solver.
+
+    Payload: `name`, `pieces` (see `puzzles.payload_of`), `images`, `solver`, `seed`, `fixed` (by
+    id, placements that stay), `beside_mm` (the right edge of what else lies on the canvas, and
+    its top), `accepted` and `rejected` joins.
+
+    Returns:
+        `proposals`, the best first: each `confidence` and, by id, where pieces lie.
+    """
+    payload = task.payload
+    task.report(0.0, "reading pictures")
+    puzzle = puzzle_of(payload["name"], payload["pieces"], Path(payload["images"]))
+    fixed = {i: pose_of(placement) for i, placement in payload["fixed"].items()}
+    beside = payload["beside_mm"]
+
+    def show(step: Progress) -> None:
+        preview = step.preview
+        shown = None if preview is None else lambda: _spread_out(preview, puzzle, fixed, beside)
+        task.report(0.02 + 0.96 * step.fraction, step.stage, shown)
+
+    told: dict[str, Any] = {}
+    verdicts = len(payload["accepted"]) + len(payload["rejected"])
+    if payload["solver"] == JUDGED_SOLVER:
+        told = {k: _joins(payload[k]) for k in ("accepted", "rejected")}
+    elif verdicts:
+        warnings.warn(
+            f"The solver {payload['solver']} cannot be told of verdicts on joins, so your "
+            f"{verdicts} did not count; the solver {JUDGED_SOLVER} honours them",
+            InputWarning,
+        )
+    answer = solve(
+        puzzle,
+        payload["solver"],
+        seed=payload["seed"],
+        locked=fixed,
+        progress=show,
+        **told,
+    )
+    return {
+        "proposals": [
+            {
+                "confidence": _overall(assembly),
+                "poses": _spread_out(assembly, puzzle, fixed, beside),
+            }
+            for assembly in (answer, *answer.alternatives)
+        ]
+    }
+
+
+def search_joins(task: Task) -> dict[str, Any]:
+    """Finds candidate joins. Payload: `name`, `pieces`, `images`, `seed`, verdicts."""
+    from reassembly.matching.joins import find_joins
+
+    payload = task.payload
+    task.report(0.0, "reading pictures")
+    puzzle = puzzle_of(payload["name"], payload["pieces"], Path(payload["images"]))
+
+    def show(step: Progress) -> None:
+        task.report(0.02 + 0.96 * step.fraction, step.stage)
+
+    found = find_joins(
+        puzzle,
+        seed=payload["seed"],
+        accepted=_joins(payload["accepted"]),
+        rejected=_joins(payload["rejected"]),
+        progress=show,
+    )
+    return {
+        "joins": [
+            {
+                "first": join.first,
+                "second": join.second,
+                "x_mm": join.pose.x_mm,
+                "y_mm": join.pose.y_mm,
+                "rotation_deg": join.pose.rotation_deg,
+                "probability": float(join.probability),
+                "gap_mm": float(join.gap_mm),
+                "overlap_mm2": float(join.overlap_mm2),
+                "contact_mm": float(join.contact_mm),
+            }
+            for join in found
+        ]
+    }
+
+
+def _joins(judged: Sequence[Mapping[str, Any]]) -> list[Any]:
+    from reassembly.matching.joins import Join
+
+    return [
+        Join(
+            first=verdict["first"],
+            second=verdict["second"],
+            pose=pose_of(verdict["pose"]),
+            probability=1.0,
+            gap_mm=0.0,
+            overlap_mm2=0.0,
+            contact_mm=0.0,
+        )
+        for verdict in judged
+    ]
+
+
+def _overall(assembly: Assembly) -> float | None:
+    """The mean over placed pieces, where the solver has an opinion."""
+    values = list(assembly.confidence.values())
+    return float(np.mean(values)) if values else None
+
+
+def _spread_out(
+    assembly: Assembly,
+    puzzle: Puzzle,
+    fixed: Mapping[str, Pose],
+    beside: tuple[float, float] | None,
+) -> dict[str, dict[str, Any]]:
+    """By id, poses on the canvas: what is fixed where it is, other islands side by side.
+
+    Args:
+        beside: (right, top), mm: islands that nothing holds begin to the right of this.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    right, top = (0.0, 0.0) if beside is None else (beside[0] + ISLAND_GAP_MM, beside[1])
+    for number, island in enumerate(assembly.islands, start=1):
+        boxes = np.array([puzzle[i].placed(pose).bounds for i, pose in island.items()])
+        low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
+        held = any(i in fixed for i in island)
+        shift = Pose(0.0, 0.0) if held else Pose(right - low[0], top - low[1])
+        if held:
+            right, top = max(right, float(high[0]) + ISLAND_GAP_MM), float(low[1])
+        else:
+            right += float(high[0] - low[0]) + ISLAND_GAP_MM
+        for i, pose in island.items():
+            moved = fixed[i] if i in fixed else shift @ pose
+            found[i] = {
+                "x_mm": moved.x_mm,
+                "y_mm": moved.y_mm,
+                "rotation_deg": moved.rotation_deg,
+                "island": number,
+                "confidence": assembly.confidence.get(i),
+            }
+    return found

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from reassembly.app.operations import Placement
+from reassembly.app.tasks import proposal_operation
+from tests.app.live import Listener, Live, cut_outs, live
+
+SLOW_SOLVER = "genetic"
+"""It goes on for long enough to be stopped."""
+
+
+def _start(server: Live, pieces: int = 5, **settings: Any) -> tuple[str, str, dict[str, Any]]:
+    """A project with pieces, and a solver at work on it."""
+    project, hypothesis = server.project()
+    server.bring_in(project, cut_outs(pieces), mm_per_px=0.5)
+    job = _solve(server, project, hypothesis, **settings)
+    return project, hypothesis, job
+
+
+def _solve(server: Live, project: str, hypothesis: str, **settings: Any) -> dict[str, Any]:
+    path = f"/projects/{project}/hypotheses/{hypothesis}/solve"
+    job: dict[str, Any] = server.post(path, {"solver": "greedy", **settings})["job"]
+    return job
+
+
+def _until(server: Live, job: dict[str, Any], state: str, timeout_s: float = 60.0) -> Any:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        found = server.get(f"/jobs/{job['id']}")
+        if found["state"] == state:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(found)
+
+
+def test_a_solve_shows_its_progress_and_ends_as_an_event(server: Live) -> None:
+    project, hypothesis = server.project()
+    server.bring_in(project, cut_outs(5), mm_per_px=0.5)
+    window = Listener(server, project)
+    job = server.wait(_solve(server, project, hypothesis, author="Ada", client="w1"))
+    heard = [event[2] for event in window.events if event[0] == "job"]
+    assert [h["state"] for h in heard][-1] == "done" or window.until(
+        lambda event: event[0] == "job" and event[2]["state"] == "done"
+    )
+    fractions = [h["fraction"] for h in heard if h["state"] == "running"]
+    assert fractions == sorted(fractions) and len(set(fractions)) > 3
+    assert any(h["seconds_left"] for h in heard)
+    previews = [h["preview"] for h in heard if h["preview"]]
+    assert previews and {"x_mm", "y_mm", "rotation_deg", "island"} <= set(
+        next(iter(previews[-1].values()))
+    )
+    result = job["result"]
+    state = server.get(f"/projects/{project}/hypotheses/{hypothesis}")
+    assert state["revision"] == result["applied_revision"] == 1
+    assert state["placed"] == result["proposals"][0]["placed"] >= 4
+    assert result["confidence_note"]
+    (event,) = server.get(f"/projects/{project}/hypotheses/{hypothesis}/history")
+    assert (event["kind"], event["author"]) == ("solve", "Ada")
+    server.post(f"/projects/{project}/hypotheses/{hypothesis}/undo", {})
+    assert server.get(f"/projects/{project}/hypotheses/{hypothesis}")["placed"] == 0
+    window.close()
+
+
+def test_locked_pieces_stay_and_steer_and_the_unplaced_join_them(server: Live) -> None:
+    project, hypothesis, job = _start(server)
+    server.wait(job)
+    before = server.get(f"/projects/{project}/hypotheses/{hypothesis}")["state"]["placements"]
+    first, second, *rest = [i for i, p in before.items() if p["placed"] and p["island"] == 1]
+    server.edit(
+        project,
+        hypothesis,
+        *({"op": "lock", "piece": i, "locked": True} for i in (first, second)),
+        *({"op": "unplace", "piece": i} for i in rest),
+    )
+    server.wait(_solve(server, project, hypothesis, seed=1))
+    after = server.get(f"/projects/{project}/hypotheses/{hypothesis}")["state"]["placements"]
+    for i in (first, second):
+        assert after[i] == before[i] | {"locked": True, "confidence": after[i]["confidence"]}
+    placed = [i for i, p in after.items() if p["placed"]]
+    assert len(placed) > 2
+    # What is placed stays with the scope "unplaced", locked or not.
+    loose = next(i for i in placed if i not in (first, second, rest[-1]))
+    moved = {"op": "place", "piece": loose, "x_mm": 500.0, "y_mm": 500.0, "island": 1}
+    server.edit(project, hypothesis, {"op": "unplace", "piece": rest[-1]}, moved)
+    server.wait(_solve(server, project, hypothesis, scope="unplaced"))
+    last = server.get(f"/projects/{project}/hypotheses/{hypothesis}")["state"]["placements"]
+    assert (last[loose]["x_mm"], last[loose]["y_mm"]) == (500.0, 500.0)
+
+
+def test_a_solve_with_everything_held_or_too_little_says_so(server: Live) -> None:
+    project, hypothesis, job = _start(server, 2)
+    server.wait(job)
+    job = server.wait(_solve(server, project, hypothesis, scope="unplaced"), "failed")
+    assert "held" in job["error"]["what"]
+    lonely, empty = server.project()
+    job = server.wait(_solve(server, lonely, empty), "failed")
+    assert "two pieces" in job["error"]["what"]
+    path = f"/api/projects/{project}/hypotheses/{hypothesis}/solve"
+    answer = server.client.post(path, json={"solver": "nonsense"})
+    assert answer.status_code == 422 and "greedy" in answer.json()["remedy"]
+
+
+def test_a_cancelled_job_ends_within_two_seconds_and_changes_nothing(server: Live) -> None:
+    project, hypothesis, job = _start(server, 6, solver=SLOW_SOLVER)
+    waiting = _solve(server, project, hypothesis)
+    _until(server, job, "running")
+    time.sleep(1.0)
+    assert server.client.delete(f"/api/jobs/{waiting['id']}").json()["state"] == "cancelled"
+    start = time.monotonic()
+    server.client.delete(f"/api/jobs/{job['id']}")
+    _until(server, job, "cancelled", 10.0)
+    assert time.monotonic() - start < 2.5
+    assert server.get(f"/projects/{project}/hypotheses/{hypothesis}")["revision"] == 0
+    # The lane goes on.
+    server.wait(_solve(server, project, hypothesis))
+    assert server.get(f"/jobs/{waiting['id']}")["state"] == "cancelled"
+
+
+def test_an_import_does_not_wait_for_a_solver(server: Live) -> None:
+    project, _, job = _start(server, 6, solver=SLOW_SOLVER)
+    _until(server, job, "running")
+    server.bring_in(project, cut_outs(2, seed=9), mm_per_px=0.5)
+    assert server.get(f"/jobs/{job['id']}")["state"] == "running"
+    server.client.delete(f"/api/jobs/{job['id']}")
+    _until(server, job, "cancelled")
+
+
+@pytest.mark.slow
+def test_a_running_job_begins_again_after_a_crash(tmp_path: Path) -> None:
+    server = Live(tmp_path / "w")
+    project, hypothesis, job = _start(server, 6, solver=SLOW_SOLVER)
+    waiting = _solve(server, project, hypothesis)
+    _until(server, job, "running")
+    workers = psutil.Process(server.process.pid).children(recursive=True)
+    server.kill()
+    # Nothing of it may go on alone.
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert not alive
+    with live(tmp_path / "w") as again:
+        found = _until(again, job, "running")
+        assert found["interrupted"] == 1
+        again.client.delete(f"/api/jobs/{job['id']}")
+        assert again.wait(waiting)["interrupted"] == 0
+        revision = again.get(f"/projects/{project}/hypotheses/{hypothesis}")["revision"]
+        assert revision == 1
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_fails_its_job_and_is_replaced(tmp_path: Path) -> None:
+    with live(tmp_path / "w") as server:
+        project, hypothesis, job = _start(server, 6, solver=SLOW_SOLVER)
+        _until(server, job, "running")
+        time.sleep(1.0)
+        for worker in psutil.Process(server.process.pid).children(recursive=True):
+            worker.kill()
+        failed = server.wait(job, "failed")
+        assert "ended" in failed["error"]["what"]
+        server.wait(_solve(server, project, hypothesis))
+
+
+def test_a_proposal_can_be_taken_over_into_a_new_hypothesis(server: Live) -> None:
+    project, hypothesis, job = _start(server, apply=False)
+    job = server.wait(job)
+    assert job["result"]["applied_revision"] is None
+    assert server.get(f"/projects/{project}/hypotheses/{hypothesis}")["revision"] == 0
+    new = server.post(f"/jobs/{job['id']}/proposals/1/apply", {"name": "Greedy's"})
+    assert new["name"] == "Greedy's" and new["parent"] == hypothesis
+    assert new["placed"] == job["result"]["proposals"][0]["placed"]
+    assert server.get(f"/projects/{project}/hypotheses/{hypothesis}")["placed"] == 0
+    assert (
+        server.client.post(f"/api/jobs/{job['id']}/proposals/9/apply", json={}).status_code == 404
+    )
+
+
+def test_a_project_lists_the_poses_of_the_last_answer_only(server: Live) -> None:
+    project, hypothesis, first = _start(server, 3)
+    server.wait(first)
+    second = server.wait(_solve(server, project, hypothesis, seed=1))
+    listed = {job["id"]: job for job in server.get(f"/projects/{project}")["jobs"]}
+    assert listed[second["id"]]["result"]["proposals"] == second["result"]["proposals"]
+    assert listed[first["id"]]["result"]["proposals"] == []
+    assert server.get(f"/jobs/{first['id']}")["result"]["proposals"][0]["placements"]
+    assert not list((server.workspace / "uploads").glob("*/files/fragment_2.png"))
+
+
+def test_a_deleted_project_takes_its_jobs_along(server: Live) -> None:
+    project, _, job = _start(server, 6, solver=SLOW_SOLVER)
+    _until(server, job, "running")
+    assert server.client.delete(f"/api/projects/{project}").status_code == 204
+    assert server.client.get(f"/api/jobs/{job['id']}").status_code == 404
+    *_, job = _start(server, 3)
+    server.wait(job)
+
+
+ALL = {"pieces": None, "scope": "all"}
+
+
+def _at(x: float, island: int = 1, **more: Any) -> Placement:
+    return Placement.model_validate({"placed": True, "x_mm": x, "island": island, **more})
+
+
+def test_an_answer_moves_what_it_saw_and_nothing_else() -> None:
+    a, b, c, d = (f"{k:012x}" for k in range(4))
+    now = {a: _at(1.0, locked=True), b: _at(2.0, 2, locked=True), c: _at(3.0), d: _at(4.0)}
+    poses = {i: {"x_mm": 9.0, "y_mm": 0.0, "rotation_deg": 0.0, "island": 1} for i in (a, c)}
+    after = proposal_operation(now, poses, {a, b, c, d}, ALL).placements
+    assert after[a] == now[a]
+    assert after[b] == now[b]  # Locked in another island: it took no part.
+    assert after[c].x_mm == 9.0 and after[c].island == 1
+    assert not after[d].placed  # Seen, and not placed.
+    only = proposal_operation(now, poses, {a, b, c, d}, {"pieces": [c], "scope": "all"})
+    assert only.placements[d] == now[d]
+    kept = proposal_operation(now, poses, {a, b, c, d}, {"pieces": None, "scope": "unplaced"})
+    assert {i: p.x_mm for i, p in kept.placements.items()} == {a: 1.0, b: 2.0, c: 3.0, d: 4.0}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_new_islands_get_numbers_that_are_free(number: int) -> None:
+    a, b = (f"{k:012x}" for k in range(2))
+    now = {a: _at(1.0, number, locked=True)}
+    pose = {"x_mm": 9.0, "y_mm": 0.0, "rotation_deg": 0.0}
+    poses = {a: {**pose, "island": 1}, b: {**pose, "island": 2}}
+    after = proposal_operation(now, poses, {a, b}, ALL).placements
+    assert after[a].island == number
+    assert after[b].island == 3 - number

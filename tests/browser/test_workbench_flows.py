@@ -1,0 +1,330 @@
+"""Whole flows of the workbench: bring pieces in, solve, judge, repair, take the result away."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from reassembly.puzzle import Puzzle
+from tests.browser.workbench import Hands, Server, bring_in, cut_outs, solve, wait_solved
+from tests.puzzles import drawn_puzzle
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path / "workspace").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def hands(chromium: Browser, server: Server) -> Iterator[Hands]:
+    hands = Hands.at(chromium, server)
+    yield hands
+    hands.page.close()
+    assert hands.errors == []
+
+
+@pytest.fixture
+def drawn(hands: Hands, tmp_path: Path) -> Puzzle:
+    """A drawn puzzle of five pieces, brought in by drag and drop of its folder."""
+    puzzle = drawn_puzzle(5, seed=2)
+    bring_in(hands, cut_outs(tmp_path / "find 12", puzzle), puzzle.mm_per_px)
+    return puzzle
+
+
+def test_a_folder_is_brought_in_by_drag_and_drop(hands: Hands, drawn: Puzzle) -> None:
+    page = hands.page
+    assert page.locator(".thumb-button").count() == len(drawn)
+    assert "find 12" in page.locator(".project-name").inner_text()
+    pieces = {piece["name"]: piece for piece in hands.pieces()}
+    assert set(pieces) == set(drawn.ids)
+    for fragment in drawn.fragments:
+        piece = pieces[fragment.id]
+        assert piece["mm_per_px"] == 0.5 and piece["scale_origin"] == "option"
+        assert piece["area_mm2"] == pytest.approx(fragment.area_mm2, rel=0.02)
+    page.get_by_label("Sort by").select_option("name")
+    names = page.locator(".thumb-name").all_inner_texts()
+    assert names == sorted(names)
+    page.locator(".thumb-button").first.click()
+    page.get_by_label("Inventory number").click()
+    page.keyboard.type("FR-7")
+    page.keyboard.press("Tab")
+    page.get_by_label("Search pieces").click()
+    page.keyboard.type("fr-7")
+    assert page.locator(".thumb-button").count() == 1
+    hands.wait_saved()
+    assert [p["name"] for p in hands.pieces() if p["inventory"] == "FR-7"] == [names[0]]
+
+
+def test_a_zip_and_files_are_brought_in_together(hands: Hands, tmp_path: Path) -> None:
+    page = hands.page
+    puzzle = drawn_puzzle(4, seed=6)
+    folder = cut_outs(tmp_path / "some", puzzle)
+    alone = (folder / f"{puzzle.ids[0]}.png").rename(tmp_path / "odd & ü; x='1'.png")
+    archive = Path(shutil.make_archive(str(tmp_path / "rest"), "zip", folder))
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no picture")
+    hands.drop_files(archive, alone, broken)
+    dialog = page.get_by_role("dialog")
+    dialog.locator(".file-list .bad").wait_for()
+    dialog.get_by_label("I know it").click()
+    dialog.get_by_label("One pixel is").click()
+    page.keyboard.type("0.5")
+    page.keyboard.press("Tab")
+    dialog.get_by_role("button", name="Bring in", exact=True).click()
+    dialog.wait_for(state="detached")
+    page.locator(".thumb-button").nth(3).wait_for()
+    names = {piece["name"] for piece in hands.pieces()}
+    assert names == {"odd & ü; x='1'", *puzzle.ids[1:]}
+    assert page.locator(".thumb-name", has_text="odd & ü; x='1'").count() == 1
+
+
+def tray_photograph(path: Path) -> tuple[int, tuple[int, int], tuple[int, int]]:
+    """Drawn pieces on a plain ground beside a ruler; how many, and the ruler's ends in pixels."""
+    rng = np.random.default_rng(5)
+    photo = np.full((1200, 1600, 3), (38, 44, 52), np.float64) + rng.normal(0, 1.5, (1200, 1600, 3))
+    puzzle = drawn_puzzle(4, seed=3, size_px=560)
+    for k, fragment in enumerate(puzzle.fragments):
+        crop = fragment.cropped()
+        height, width = crop.mask.shape
+        top, left = 60 + (k // 2) * 520, 80 + (k % 2) * 760
+        window = photo[top : top + height, left : left + width]
+        window[crop.mask] = 60 + 0.72 * crop.image[crop.mask]
+    start, end = (500, 1150), (1100, 1150)
+    photo = np.clip(photo, 0, 255).astype(np.uint8)
+    cv2.line(photo, start, end, (240, 240, 240), 3)
+    Image.fromarray(photo).save(path)
+    return len(puzzle), start, end
+
+
+def test_a_tray_photograph_is_scaled_by_two_clicks(hands: Hands, tmp_path: Path) -> None:
+    page = hands.page
+    photo = tmp_path / "tray.png"
+    count, start, end = tray_photograph(photo)
+    hands.drop_files(photo)
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("pieces seen").wait_for()
+    dialog.get_by_label("Two clicks on a ruler").click()
+    picture = dialog.locator("svg[aria-label^=Photograph]")
+    dialog.locator(".zoomable img").wait_for()
+    box = picture.bounding_box()
+    assert box is not None
+    for x, y in (start, end):
+        page.mouse.click(box["x"] + x / 1600 * box["width"], box["y"] + y / 1200 * box["height"])
+    dialog.get_by_label("This length is").click()
+    page.keyboard.type("150")
+    page.keyboard.press("Tab")
+    dialog.get_by_role("button", name="Bring in", exact=True).click()
+    dialog.wait_for(state="detached")
+    page.locator(".thumb-button").nth(count - 1).wait_for()
+    pieces = hands.pieces()
+    assert len(pieces) >= count
+    for piece in pieces:
+        assert piece["mm_per_px"] == pytest.approx(150 / 600, rel=0.01)
+        assert piece["scale_origin"] == "ruler"
+
+
+def test_solving_shows_its_attempts_and_can_be_cancelled(hands: Hands, drawn: Puzzle) -> None:
+    page = hands.page
+    solve(hands)
+    page.locator(".progress-card progress").wait_for()
+    page.locator(".progress-card").get_by_role("button", name="Cancel").click()
+    page.get_by_text("was cancelled").wait_for(timeout=5000)
+    assert hands.placed() == {}
+
+    solve(hands)
+    page.get_by_text("A solver’s attempt").wait_for(timeout=60_000)
+    assert page.evaluate("window.reassembly.board.items.length") > 0
+    wait_solved(hands)
+    assert page.get_by_text("A solver’s attempt").count() == 0
+    assert len(hands.placed()) >= 2
+    page.get_by_text(re.compile("[Cc]onfidence")).first.wait_for()
+    page.keyboard.press("Control+z")
+    hands.wait_saved()
+    assert hands.placed() == {}
+    page.get_by_role("button", name="Use", exact=True).first.click()
+    page.get_by_text(re.compile(r"Proposal \d is on the board")).wait_for()
+    hands.wait_saved()
+    assert len(hands.placed()) >= 2
+
+
+def test_only_the_unplaced_are_solved(hands: Hands, drawn: Puzzle) -> None:
+    page = hands.page
+    solve(hands)
+    wait_solved(hands)
+    hands.settle()
+    name = sorted(hands.placed())[0]
+    hands.click(name)
+    page.keyboard.press("t")
+    hands.wait_saved()
+    before = hands.placed()
+    hands.tab("Solve")
+    page.get_by_label(re.compile("^Only the 1 unplaced")).click()
+    solve(hands)
+    page.locator(".progress-card").wait_for()
+    page.locator(".progress-card").wait_for(state="detached", timeout=120_000)
+    hands.wait_saved()
+    after = hands.placed()
+    for other, row in before.items():
+        assert [after[other][k] for k in ("x_mm", "y_mm", "rotation_deg")] == [
+            row[k] for k in ("x_mm", "y_mm", "rotation_deg")
+        ]
+
+
+def test_locked_pieces_stay_and_the_rest_is_solved_around_them(hands: Hands, drawn: Puzzle) -> None:
+    page = hands.page
+    solve(hands)
+    wait_solved(hands)
+    hands.settle()
+    first, second = sorted(hands.placed())[:2]
+    hands.click(first)
+    hands.click(second, adding=True)
+    for key in ("Control+ArrowRight", "Shift+ArrowDown", "q", "l"):
+        page.keyboard.press(key)
+    hands.wait_saved()
+    locked = {name: hands.placed()[name] for name in (first, second)}
+    assert all(row["locked"] for row in locked.values())
+    hands.tab("Solve")
+    page.get_by_text("All, around the 2 locked").wait_for()
+    before = hands.state()["revision"]
+    solve(hands)
+    page.locator(".progress-card").wait_for()
+    page.locator(".progress-card").wait_for(state="detached", timeout=120_000)
+    hands.wait_saved()
+    assert hands.state()["revision"] > before
+    for name, row in locked.items():
+        now = hands.placed()[name]
+        assert [now[k] for k in ("x_mm", "y_mm", "rotation_deg", "locked")] == [
+            row[k] for k in ("x_mm", "y_mm", "rotation_deg", "locked")
+        ]
+
+
+def test_a_cut_out_is_repaired_split_merged_and_discarded(hands: Hands, drawn: Puzzle) -> None:
+    page = hands.page
+    name = drawn.ids[0]
+    page.get_by_role("button", name=re.compile(f"^{name}\\.")).click()
+    area = {p["name"]: p["area_mm2"] for p in hands.pieces()}[name]
+
+    page.get_by_role("button", name="Repair the cut-out").click()
+    dialog = page.get_by_role("dialog")
+    canvas = dialog.locator("canvas")
+    dialog.get_by_text("Fetching").wait_for(state="detached")
+    dialog.get_by_role("button", name="Eraser").click()
+    box = canvas.bounding_box()
+    assert box is not None
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    hands.drag(middle, (middle[0], box["y"] + 2))
+    dialog.get_by_role("button", name="Save").click()
+    dialog.wait_for(state="detached")
+    hands.wait_saved()
+    smaller = {p["name"]: p["area_mm2"] for p in hands.pieces()}[name]
+    assert 0.5 * area < smaller < 0.97 * area
+    page.keyboard.press("Control+z")
+    hands.wait_saved()
+    assert {p["name"]: p["area_mm2"] for p in hands.pieces()}[name] == pytest.approx(area)
+
+    page.get_by_role("button", name=re.compile(f"^{name}\\.")).press("Enter")
+    hands.wait_saved()
+    hands.tab("Piece")
+    page.get_by_role("button", name="Repair the cut-out").click()
+    dialog.get_by_text("Fetching").wait_for(state="detached")
+    dialog.get_by_role("button", name="Cut", exact=True).click()
+    box = canvas.bounding_box()
+    assert box is not None
+    x = box["x"] + box["width"] / 2
+    hands.drag((x, box["y"] + 1), (x, box["y"] + box["height"] - 1), steps=20)
+    dialog.get_by_role("button", name="Split along the line").click()
+    dialog.wait_for(state="detached")
+    hands.wait_saved()
+    parts = hands.placed()
+    assert len(parts) >= 2 and name not in parts
+    assert len(hands.pieces()) == len(drawn) - 1 + len(parts)
+
+    page.keyboard.press("Control+a")
+    page.get_by_role("button", name="Merge into one piece").click()
+    page.get_by_text("Merged into one piece").wait_for()
+    hands.wait_saved()
+    (merged,) = hands.placed()
+    assert {p["name"]: p["area_mm2"] for p in hands.pieces()}[merged] == pytest.approx(
+        area, rel=0.05
+    )
+    page.get_by_role("button", name="Discard").click()
+    hands.wait_saved()
+    assert len(hands.pieces()) == len(drawn) - 1
+    page.locator(".discarded summary").click()
+    page.get_by_role("button", name="Take back").last.click()
+    hands.wait_saved()
+    assert len(hands.pieces()) == len(drawn)
+
+
+def test_exports_and_the_project_comes_back_unchanged(
+    hands: Hands, drawn: Puzzle, tmp_path: Path
+) -> None:
+    page = hands.page
+    for k, name in enumerate(drawn.ids[:3]):
+        page.get_by_role("button", name=re.compile(f"^{name}\\.")).press("Enter")
+        page.locator(".board").focus()
+        for _ in range(k + 1):
+            page.keyboard.press("Control+ArrowRight")
+        page.keyboard.press("q")
+    hands.wait_saved()
+    page.get_by_role("button", name="Export").click()
+    dialog = page.get_by_role("dialog")
+    for format_ in ("Report", "Picture", "Drawing", "Poses", "Outlines", "Assembly", "Project"):
+        dialog.get_by_role("checkbox", name=re.compile(f"^{format_}")).check()
+    dialog.get_by_role("button", name="Export", exact=True).click()
+    dialog.get_by_text("Ready").wait_for(timeout=60_000)
+    files: dict[str, bytes] = {}
+    for link in dialog.locator(".downloads a").all():
+        with page.expect_download() as download:
+            link.click()
+        files[download.value.suggested_filename] = Path(download.value.path()).read_bytes()
+    page.keyboard.press("Escape")
+    kinds = {name.rsplit(".", 1)[-1]: content for name, content in files.items()}
+    assert set(kinds) >= {"csv", "json", "svg", "geojson", "png", "html"}
+    rows = list(csv.DictReader(io.StringIO(kinds["csv"].decode())))
+    assert len(rows) == 3
+    assert len(json.loads(kinds["geojson"])["features"]) == 3
+    assert ET.fromstring(kinds["svg"]).tag.endswith("svg")
+    assert Image.open(io.BytesIO(kinds["png"])).size[0] > 100
+    assert all(name in kinds["html"].decode() for name in drawn.ids)
+
+    before, first = hands.placed(), hands.project
+    saved = [c for n, c in files.items() if n.endswith(".json") and b'"hypotheses"' in c]
+    assert len(saved) == 1
+    again = tmp_path / "again.json"
+    again.write_bytes(saved[0])
+    hands.drop_files(again)
+    hands.until("(first) => !location.hash.includes(first)", first)
+    hands.until("() => window.reassembly.board.items.length === 3")
+    after = hands.placed()
+    assert set(after) == set(before)
+    for name, row in before.items():
+        assert after[name] == row
+
+
+def test_the_first_page_is_ready_soon(hands: Hands, server: Server) -> None:
+    page = hands.page
+    start = time.monotonic()
+    page.goto(server.url)
+    page.get_by_role("heading", name="Projects").wait_for()
+    assert time.monotonic() - start < 2.0

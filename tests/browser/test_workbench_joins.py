@@ -1,0 +1,147 @@
+"""Candidate joins: looked at, tried on the board, judged, and honoured by the next solve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from reassembly.app.store import Store
+from reassembly.pose import Pose, wrap_deg
+from reassembly.solvers import available_solvers
+from tests.browser.workbench import Hands, Server, bring_in, cut_outs, solve, wait_solved
+from tests.puzzles import drawn_puzzle
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+
+
+def pose_of(row: Any) -> Pose:
+    return Pose.from_degrees(row["x_mm"], row["y_mm"], row["rotation_deg"])
+
+
+def near(first: Pose, second: Pose, apart_mm: float = 3.0, turned_deg: float = 5.0) -> bool:
+    apart = np.hypot(first.x_mm - second.x_mm, first.y_mm - second.y_mm)
+    return bool(
+        apart < apart_mm and abs(wrap_deg(first.rotation_deg - second.rotation_deg)) < turned_deg
+    )
+
+
+def holds(placements: dict[str, Any], judgement: dict[str, Any]) -> bool:
+    """Whether two pieces lie as a judged join says."""
+    rows = [placements.get(judgement[k]) for k in ("first", "second")]
+    if not all(row and row["placed"] for row in rows) or rows[0]["island"] != rows[1]["island"]:
+        return False
+    return near(pose_of(rows[0]).inverse() @ pose_of(rows[1]), pose_of(judgement["pose"]))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path / "workspace").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def hands(chromium: Browser, server: Server, tmp_path: Path) -> Iterator[Hands]:
+    """At a drawn puzzle of five pieces, all in the tray."""
+    hands = Hands.at(chromium, server)
+    puzzle = drawn_puzzle(5, seed=2)
+    bring_in(hands, cut_outs(tmp_path / "pieces", puzzle), puzzle.mm_per_px)
+    yield hands
+    hands.page.close()
+    assert hands.errors == []
+
+
+def list_true_joins(hands: Hands) -> int:
+    """Puts a search's result into the workspace: how every piece lies to the first."""
+    puzzle = drawn_puzzle(5, seed=2)
+    assert puzzle.truth is not None
+    ids = {piece["name"]: piece["id"] for piece in hands.pieces()}
+    first, *others = puzzle.ids
+    joins = []
+    for rank, other in enumerate(others):
+        lies = puzzle.truth[first].inverse() @ puzzle.truth[other]
+        joins.append(
+            {"first": ids[first], "second": ids[other], "x_mm": lies.x_mm, "y_mm": lies.y_mm}
+            | {"rotation_deg": lies.rotation_deg, "probability": 0.9 - rank / 10}
+            | {"gap_mm": 0.4, "overlap_mm2": 1.5, "contact_mm": 60.0}
+        )
+    store = Store(hands.server.workspace, lambda *_: None)
+    store.set_joins(hands.project, joins, store.fingerprint(hands.project))
+    store.close()
+    return len(joins)
+
+
+def test_joins_are_shown_tried_and_judged(hands: Hands) -> None:
+    page = hands.page
+    count = list_true_joins(hands)
+    page.get_by_role("button", name="fragment_0.").press("Enter")
+    hands.tab("Joins")
+    cards = page.locator(".join")
+    cards.nth(count - 1).wait_for()
+    assert "90 %" in cards.first.inner_text() and "0.4 mm" in cards.first.inner_text()
+    hands.until("() => document.querySelector('.join img').naturalWidth > 0")
+    cards.first.get_by_role("button", name="Flicker").click()
+    hands.until("() => document.querySelector('.join img').hidden", limit_s=3)
+    hands.until("() => !document.querySelector('.join img').hidden", limit_s=3)
+    cards.first.get_by_role("button", name="Why?").click()
+    cards.first.locator(".profile").wait_for()
+    hands.until("() => document.querySelector('.why img').naturalWidth > 0")
+
+    cards.first.get_by_role("button", name="Put together").click()
+    hands.wait_saved()
+    rows = hands.placed()
+    join = hands.server.get(f"/api/projects/{hands.project}/joins")["joins"][0]
+    lies = pose_of(rows["fragment_0"]).inverse() @ pose_of(rows["fragment_1"])
+    assert near(lies, pose_of(join["pose"]), 1e-6, 1e-6)
+
+    cards.first.get_by_role("button", name="Accept").click()
+    cards.nth(1).get_by_role("button", name="Reject").click()
+    cards.nth(2).get_by_role("button", name="Unsure").click()
+    hands.wait_saved()
+    judgements = hands.server.get(f"/api/projects/{hands.project}")["judgements"]
+    assert [j["verdict"] for j in judgements] == ["accepted", "rejected", "unsure"]
+    page.locator(".board").focus()
+    page.keyboard.press("Control+z")
+    hands.wait_saved()
+    assert len(hands.server.get(f"/api/projects/{hands.project}")["judgements"]) == 2
+    assert (
+        cards.nth(2).get_by_role("button", name="Unsure").get_attribute("aria-pressed") == "false"
+    )
+
+
+def test_the_next_solve_honours_both_verdicts(hands: Hands) -> None:
+    missing = available_solvers()["joins"].missing_weights()
+    if missing:
+        pytest.skip(f"weights are not here: {', '.join(missing)}")
+    page = hands.page
+    hands.tab("Joins")
+    page.get_by_role("button", name="Look for joins").click()
+    page.get_by_text("Joins are found").wait_for(timeout=300_000)
+    cards = page.locator(".join")
+    for thumb in page.locator(".thumb-button").all():
+        thumb.click()
+        page.wait_for_timeout(500)
+        if cards.count() >= 2:
+            break
+    cards.first.get_by_role("button", name="Accept").click()
+    cards.nth(1).get_by_role("button", name="Reject").click()
+    hands.wait_saved()
+    judgements = hands.server.get(f"/api/projects/{hands.project}")["judgements"]
+    verdicts = {judgement["verdict"]: judgement for judgement in judgements}
+    assert set(verdicts) == {"accepted", "rejected"}
+    hands.tab("Solve")
+    page.locator("summary", has_text="Solver").click()
+    page.get_by_label("Method").select_option("joins")
+    page.get_by_text("will be honoured").wait_for()
+    solve(hands)
+    wait_solved(hands, 300)
+    placements = hands.state()["placements"]
+    assert holds(placements, verdicts["accepted"])
+    assert not holds(placements, verdicts["rejected"])

@@ -1,0 +1,253 @@
+"""A running workbench for browser tests: a server as a process, and hands on its page."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from reassembly.puzzle import Puzzle
+
+WIDE = (1440, 900)
+
+
+@dataclass
+class Server:
+    """`reassembly serve` on a workspace; can be killed and started again at the same address."""
+
+    workspace: Path
+    demo: bool = False
+    port: int = 0
+    process: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> Server:
+        if not self.port:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                self.port = probe.getsockname()[1]
+        command = [sys.executable, "-m", "reassembly.cli", "serve", "--no-browser"]
+        command += ["--port", str(self.port), "--workspace", str(self.workspace)]
+        self.process = subprocess.Popen(command + ["--demo"] * self.demo, text=True)
+        self._await()
+        return self
+
+    def _await(self, limit_s: float = 60.0) -> None:
+        end = time.monotonic() + limit_s
+        while time.monotonic() < end:
+            assert self.process is not None and self.process.poll() is None, "the server has ended"
+            try:
+                self.get("/api/projects")
+                return
+            except OSError:
+                time.sleep(0.1)
+        raise AssertionError(f"the server did not answer within {limit_s} s")
+
+    def kill(self) -> None:
+        """As a power cut would: no time to tidy up."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+            return json.load(answer)
+
+
+@dataclass
+class Hands:
+    """A person at the page: looks at the screen and uses the pointer and the keyboard."""
+
+    page: Page
+    server: Server
+    errors: list[str]
+
+    @classmethod
+    def at(cls, browser: Browser, server: Server, size: tuple[int, int] = WIDE) -> Hands:
+        page = browser.new_page(viewport={"width": size[0], "height": size[1]})
+        page.set_default_timeout(20_000)
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(server.url)
+        return cls(page, server, errors)
+
+    # Looking
+
+    @property
+    def project(self) -> str:
+        return re.findall(r"/p/([0-9a-f]+)", self.page.url)[0]
+
+    @property
+    def hypothesis(self) -> str:
+        return re.findall(r"/h/([0-9a-f]+)", self.page.url)[0]
+
+    def state(self) -> dict[str, Any]:
+        """The open hypothesis as the database has it."""
+        path = f"/api/projects/{self.project}/hypotheses/{self.hypothesis}"
+        return self.server.get(path)["state"]
+
+    def placed(self) -> dict[str, dict[str, Any]]:
+        """Placements on the board by the pieces' names."""
+        placements = self.state()["placements"]
+        names = {piece["id"]: piece["name"] for piece in self.pieces()}
+        return {names[i]: row for i, row in placements.items() if row["placed"] and i in names}
+
+    def pieces(self) -> list[dict[str, Any]]:
+        return [
+            p for p in self.server.get(f"/api/projects/{self.project}/pieces") if not p["discarded"]
+        ]
+
+    def where(self, name: str) -> tuple[float, float]:
+        """The middle of a piece on the screen: a spot that shows this piece and no other."""
+        found = self.page.evaluate(
+            """(name) => {
+              const board = window.reassembly.board;
+              const box = board.container.getBoundingClientRect();
+              const item = board.items.find((i) => i.piece.name === name);
+              const a = item.placement.rotation_deg * Math.PI / 180;
+              const [x, y] = item.piece.centroid_mm;
+              const { x_mm, y_mm, px_per_mm } = board.camera;
+              const bx = item.placement.x_mm + Math.cos(a) * x + Math.sin(a) * y;
+              const by = item.placement.y_mm - Math.sin(a) * x + Math.cos(a) * y;
+              return [box.left + (bx - x_mm) * px_per_mm, box.top + (by - y_mm) * px_per_mm];
+            }""",
+            name,
+        )
+        return found[0], found[1]
+
+    def scale(self) -> float:
+        """Pixels of the screen in a millimetre of the board."""
+        return float(self.page.evaluate("window.reassembly.board.camera.px_per_mm"))
+
+    def handle(self) -> tuple[float, float]:
+        """The rotation handle on the screen."""
+        found = self.page.evaluate(
+            """() => {
+              const board = window.reassembly.board;
+              const box = board.container.getBoundingClientRect();
+              return [box.left + board.handleAt[0], box.top + board.handleAt[1]];
+            }"""
+        )
+        return found[0], found[1]
+
+    def chosen(self) -> str:
+        return self.page.locator(".status-bar").inner_text()
+
+    def wait_saved(self) -> None:
+        """Until the page says that every change is safe."""
+        self.page.locator(".saved", has_text=re.compile("^Saved$")).wait_for()
+
+    def until(self, script: str, argument: Any = None, limit_s: float = 20.0) -> None:
+        """Until a function of JavaScript holds; asked from outside, as the page forbids eval."""
+        end = time.monotonic() + limit_s
+        while not self.page.evaluate(script, argument):
+            assert time.monotonic() < end, f"not within {limit_s} s: {script}"
+            self.page.wait_for_timeout(50)
+
+    # Acting
+
+    def skip_tour(self) -> None:
+        self.page.get_by_role("button", name="Skip").click()
+
+    def open_project(self, name: str) -> None:
+        self.page.get_by_role("link", name=re.compile(name)).click()
+        self.page.locator(".board").wait_for()
+        self.skip_tour()
+        self.page.wait_for_url(re.compile("/h/"))
+
+    def switch_to(self, hypothesis: str) -> None:
+        before = self.hypothesis
+        self.page.get_by_label("Hypothesis", exact=True).select_option(label=hypothesis)
+        self.until("(before) => !location.hash.endsWith(before)", before)
+        self.settle()
+
+    def settle(self) -> None:
+        """Until the board stands still with all its pictures."""
+        self.until("() => window.reassembly?.board?.ready")
+        self.page.wait_for_timeout(200)
+
+    def click(self, name: str, *, adding: bool = False) -> None:
+        x, y = self.where(name)
+        if adding:
+            self.page.keyboard.down("Shift")
+        self.page.mouse.click(x, y)
+        if adding:
+            self.page.keyboard.up("Shift")
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float], steps: int = 8) -> None:
+        self.page.mouse.move(*start)
+        self.page.mouse.down()
+        self.page.mouse.move(*end, steps=steps)
+        self.page.mouse.up()
+
+    def tab(self, name: str) -> None:
+        self.page.get_by_role("tab", name=name).click()
+
+    def drop_files(self, *paths: Path) -> None:
+        """Drags files or folders from a file manager onto the middle of the page."""
+        size = self.page.viewport_size
+        assert size is not None
+        session = self.page.context.new_cdp_session(self.page)
+        data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            session.send(
+                "Input.dispatchDragEvent",
+                {"type": kind, "x": size["width"] / 2, "y": size["height"] / 2, "data": data},
+            )
+        session.detach()
+
+
+def cut_outs(folder: Path, puzzle: Puzzle) -> Path:
+    """The puzzle's pieces as RGBA files."""
+    folder.mkdir(parents=True)
+    for fragment in puzzle.fragments:
+        alpha = np.where(fragment.mask, 255, 0).astype(np.uint8)
+        Image.fromarray(np.dstack([fragment.image, alpha])).save(folder / f"{fragment.id}.png")
+    return folder
+
+
+def bring_in(hands: Hands, folder: Path, mm_per_px: float) -> None:
+    """Drops a folder on the page and gives its scale as a number."""
+    page = hands.page
+    hands.drop_files(folder)
+    page.get_by_label("I know it").click()
+    page.get_by_label("One pixel is").click()
+    page.keyboard.type(str(mm_per_px))
+    page.keyboard.press("Tab")
+    page.get_by_role("dialog").get_by_role("button", name="Bring in", exact=True).click()
+    page.get_by_role("dialog").wait_for(state="detached")
+    page.locator(".thumb-button").first.wait_for()
+
+
+def solve(hands: Hands) -> None:
+    hands.tab("Solve")
+    hands.page.get_by_role("button", name="Solve", exact=True).click()
+
+
+def wait_solved(hands: Hands, limit_s: float = 120) -> None:
+    hands.page.locator(".proposal").first.wait_for(timeout=limit_s * 1000)
+    hands.wait_saved()
