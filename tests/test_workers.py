@@ -63,5 +63,5 @@ def test_one_that_hangs_is_ended(tmp_path):
 
 def test_an_exception_is_raised_as_it_was():
     for workers in (0, 2):
-        with pytest.raises(InputError, match="bad.png: it is torn. Mend it"):
+        with pytest.raises(InputError, match=r"bad\.png: it is torn\. Mend it"):
             list(run_each(misbehave, ["refuse", "a"], workers=workers))

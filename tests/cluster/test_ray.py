@@ -93,7 +93,7 @@ def test_what_goes_wrong_with_a_task_is_told(ray_cluster, tmp_path, capsys):
                 patience_s=8.0,
             )
         )
-        with pytest.raises(InputError, match="bad.png: it is torn. Mend it"):
+        with pytest.raises(InputError, match=r"bad\.png: it is torn\. Mend it"):
             list(run_each(jobs.misbehave, ["refuse"], workers=None, machines=machines))
         with pytest.raises(InputError, match="no machine of the cluster has a GPU"):
             list(run_each(jobs.misbehave, ["fine"], workers=None, machines=machines, gpu=True))
