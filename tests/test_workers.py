@@ -2,6 +2,7 @@
 killed worker must not end the run."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ import psutil
 import pytest
 
 from reassembly.errors import InputError
-from reassembly.workers import Died, run_each
+from reassembly.workers import Died, _Hand, _versions, run_each
 from tests.cluster.jobs import misbehave
 
 PROGRAM = """
@@ -65,3 +66,14 @@ def test_an_exception_is_raised_as_it_was():
     for workers in (0, 2):
         with pytest.raises(InputError, match=r"bad\.png: it is torn\. Mend it"):
             list(run_each(misbehave, ["refuse", "a"], workers=workers))
+
+
+def test_a_machine_that_would_give_other_results_is_named(tmp_path):
+    """What a worker of a cluster looks at before its first task."""
+    token = tmp_path / "token"
+    token.touch()
+    hand, home = _Hand(misbehave, None), tmp_path / "mounted elsewhere"
+    problem = hand.begin(tmp_path, token, _versions() | {"numpy": "1.0"})
+    assert socket.gethostname() in str(problem.error) and "numpy" in str(problem.error)
+    problem = hand.begin(home, token, _versions())
+    assert str(problem.error).startswith(f"{home}: the machine {socket.gethostname()} does not see")

@@ -31,7 +31,15 @@ from typing import Any, TypeVar
 from reassembly._version import __version__
 from reassembly.errors import InputError, InputWarning
 
-__all__ = ["Cluster", "Died", "cluster", "run_each", "wait_until_seen", "worker_pool"]
+__all__ = [
+    "Cluster",
+    "Died",
+    "check_cluster",
+    "cluster",
+    "run_each",
+    "wait_until_seen",
+    "worker_pool",
+]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -111,6 +119,19 @@ def worker_pool(workers: int, prepare: Callable[[], object] | None = None) -> Pr
     return ProcessPoolExecutor(
         workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(prepare,)
     )
+
+
+def check_cluster(address: str | None) -> None:
+    """Raises `InputError` if `cluster` surely would: to be called before anything is written."""
+    if address is None:
+        return
+    _ray()
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():  # Ray itself would try for minutes.
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
+        except (OSError, OverflowError) as error:
+            raise _no_cluster(address, error) from error
 
 
 @contextmanager
@@ -241,17 +262,19 @@ def _ray() -> Any:
 
 
 def _connect(ray: Any, address: str) -> None:
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    check_cluster(address)
     try:
-        if host and port.isdecimal():  # Ray itself would try for minutes.
-            socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise InputError(
-            f"there is no Ray cluster to be had at {address!r} ({first})",
-            "Start one with `ray start --head` and name its HOST:PORT, or leave --ray out",
-        ) from error
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str, error: Exception) -> InputError:
+    first = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    return InputError(
+        f"there is no Ray cluster to be had at {address!r} ({first})",
+        "Start one with `ray start --head` and name its HOST:PORT, or leave --ray out",
+    )
 
 
 def _versions() -> dict[str, str]:

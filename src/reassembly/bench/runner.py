@@ -36,7 +36,7 @@ from reassembly.metrics.oracle import true_centroids_assembly, truth_assembly
 from reassembly.puzzle import Assembly, Provenance, Puzzle
 from reassembly.solvers import Solver, available_solvers, get_solver, solve
 from reassembly.solvers.base import Progress, ProgressCallback
-from reassembly.workers import Cluster, Died, cluster, run_each, wait_until_seen
+from reassembly.workers import Cluster, Died, check_cluster, cluster, run_each, wait_until_seen
 
 __all__ = [
     "BenchRow",
@@ -135,6 +135,7 @@ def bench(
         raise InputError(f"{seeds} seeds were asked for", "Give --seeds 1 or more")
     if workers is not None and workers < 1:
         raise InputError(f"{workers} workers cannot work", "Give --workers 1 or more")
+    check_cluster(ray)
     known = available_solvers()
     for name in {row.solver if isinstance(row, BenchRow) else row for row in solvers}:
         if name not in known and name not in ORACLES:

@@ -24,7 +24,7 @@ from reassembly.puzzle import Assembly, Provenance
 from reassembly.solvers.base import Solver
 from reassembly.solvers.registry import get_solver
 from reassembly.solvers.run import DEFAULT_SOLVER, solve
-from reassembly.workers import Died, cluster, run_each
+from reassembly.workers import Died, check_cluster, cluster, run_each
 
 __all__ = ["Row", "puzzles_of", "solve_each"]
 
@@ -94,6 +94,7 @@ def solve_each(
     """
     if workers is not None and workers < 1:
         raise InputError(f"{workers} workers cannot work", "Give --workers 1 or more")
+    check_cluster(ray)
     told = dict(settings or {})
     get_solver(solver, **told)  # Its complaints come before anything is read.
     wish = _Wish(Path(out), solver, seed, told, mm_per_px, strict, force)

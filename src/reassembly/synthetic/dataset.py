@@ -42,7 +42,7 @@ from reassembly.synthetic.make import (
     puzzle_id,
     recipe,
 )
-from reassembly.workers import Died, cluster, run_each
+from reassembly.workers import Died, check_cluster, cluster, run_each
 
 __all__ = ["generate", "parse_pieces", "split_of", "write_puzzle"]
 
@@ -95,6 +95,7 @@ def generate(
     if workers is not None and workers < 1:
         raise InputError(f"{workers} workers cannot work", "Ask for 1 or more")
     check_seed(seed)
+    check_cluster(ray)
     wanted = recipe(preset, pieces=pieces, size_px=size_px, images=images, image_ids=image_ids)
     folder = Path(out)
     _prepare(folder, _manifest(wanted, seed, count), resume, force)
