@@ -1,12 +1,18 @@
-"""Workers must not outlive a killed parent: they would write into a folder that is resumed."""
+"""Workers must not outlive a killed parent: they would write into a folder that is resumed. And a
+killed worker must not end the run."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
 
 import psutil
 import pytest
+
+from reassembly.errors import InputError
+from reassembly.workers import Died, _Hand, _versions, run_each
+from tests.cluster.jobs import misbehave
 
 PROGRAM = """
 import os, time
@@ -39,3 +45,35 @@ def alive(pid):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def test_a_killed_worker_costs_what_it_had_in_hand(tmp_path):
+    """One dies once, one always: the first is done again, the second told, the others unharmed."""
+    tasks = [f"task {k}" for k in range(8)]
+    tasks[1], tasks[4] = f"die once:{tmp_path / 'died'}", "die"
+    outcomes = dict(run_each(misbehave, tasks, workers=2))
+    assert outcomes.keys() == set(tasks)
+    assert outcomes["die"] == Died()
+    assert all(outcomes[task] == task.upper() for task in tasks if task != "die")
+
+
+def test_one_that_hangs_is_ended(tmp_path):
+    outcomes = list(run_each(misbehave, ["a", "hang", "b"], workers=1, patience_s=10.0))
+    assert outcomes == [("a", "A"), ("hang", Died(late=True)), ("b", "B")]
+
+
+def test_an_exception_is_raised_as_it_was():
+    for workers in (0, 2):
+        with pytest.raises(InputError, match=r"bad\.png: it is torn\. Mend it"):
+            list(run_each(misbehave, ["refuse", "a"], workers=workers))
+
+
+def test_a_machine_that_would_give_other_results_is_named(tmp_path):
+    """What a worker of a cluster looks at before its first task."""
+    token = tmp_path / "token"
+    token.touch()
+    hand, home = _Hand(misbehave, None), tmp_path / "mounted elsewhere"
+    problem = hand.begin(tmp_path, token, _versions() | {"numpy": "1.0"})
+    assert socket.gethostname() in str(problem.error) and "numpy" in str(problem.error)
+    problem = hand.begin(home, token, _versions())
+    assert str(problem.error).startswith(f"{home}: the machine {socket.gethostname()} does not see")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reassembly.matching.joins import Join
     from reassembly.puzzle import Assembly, Puzzle
     from reassembly.solvers import Progress, ProgressCallback
+    from reassembly.solvers.batch import Row
 
 __all__ = ["app", "main"]
 
@@ -116,6 +117,14 @@ Strict = Annotated[
     bool, typer.Option("--strict", help="Stop at the first unreadable file instead of warning.")
 ]
 Input = Annotated[Path, typer.Argument(help="Folder or zip of fragments.", show_default=False)]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        help="Work on the Ray cluster at HOST:PORT, or auto; its machines see the same folders.",
+        show_default="this machine",
+    ),
+]
 
 
 def _version(wanted: bool) -> None:
@@ -228,6 +237,17 @@ def solve(
     mm_per_px: MmPerPx = None,
     strict: Strict = False,
     force: Force = False,
+    each: Annotated[
+        bool,
+        typer.Option(
+            "--each", help="Solve every puzzle in the folder, into OUT/<puzzle>; carries on."
+        ),
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="With --each: puzzles solved side by side.", show_default="1", min=1),
+    ] = None,
+    ray: RayAddress = None,
 ) -> None:
     """Find the pose of every fragment and write it in every format."""
     import reassembly
@@ -245,6 +265,29 @@ def solve(
         "device": None if device is Device.cpu else device.value,
     }
     settings = {name: value for name, value in wanted.items() if value is not None}
+    if each:
+        from reassembly.solvers.batch import solve_each
+
+        if locked is not None:
+            raise InputError("pieces of many puzzles cannot be locked", "Leave --each out", locked)
+        with _counting_bar(solver) as count:
+            rows = solve_each(
+                path,
+                out,
+                solver,
+                seed=seed,
+                settings=settings,
+                mm_per_px=mm_per_px,
+                strict=strict,
+                workers=workers,
+                ray=ray,
+                force=force,
+                progress=count,
+            )
+        _tell_solved(rows, out)
+        return
+    if ray is not None or workers is not None:
+        raise InputError("one puzzle is solved in one process", "Add --each to solve many")
     made = get_solver(solver, **settings)  # Its complaints come before pictures are read.
     check_output_folder(out, force)
     puzzle = _load(path, mm_per_px, strict)
@@ -370,9 +413,14 @@ def bench(
         Device, typer.Option(help="Where solvers compute that can choose.")
     ] = Device.cpu,
     workers: Annotated[
-        int,
-        typer.Option(help="Puzzles solved side by side; seconds then are a busy machine's.", min=1),
-    ] = 1,
+        int | None,
+        typer.Option(
+            help="Puzzles solved side by side; seconds then are a busy machine's.",
+            show_default="1",
+            min=1,
+        ),
+    ] = None,
+    ray: RayAddress = None,
 ) -> None:
     """Measure solvers on data sets, trivial rows beside them. Carries on after a kill."""
     from reassembly.bench import bench as run
@@ -393,6 +441,7 @@ def bench(
             split=split,
             settings=settings,
             workers=workers,
+            ray=ray,
             progress=progress,
         )
     for name in dict.fromkeys(row["data"] for row in rows):
@@ -651,6 +700,7 @@ def generate(
     workers: Annotated[
         int | None, typer.Option(help="Processes.", show_default="one a core", min=1)
     ] = None,
+    ray: RayAddress = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Carry on with a run cut short.")
     ] = False,
@@ -672,6 +722,7 @@ def generate(
             images=images,
             image_ids=read_ids(image_ids) if image_ids else None,
             workers=workers,
+            ray=ray,
             resume=resume,
             force=force,
             progress=progress,
@@ -1055,6 +1106,20 @@ def _summary(assembly: Assembly) -> str:
     return text + "."
 
 
+def _tell_solved(rows: list[Row], out: Path) -> None:
+    failed = [row for row in rows if row.error is not None]
+    for row in failed:
+        warnings.warn(f"{row.puzzle}: {row.error}", InputWarning)
+    if len(failed) == len(rows):
+        raise InputError("no puzzle was solved", "Mend what the warnings tell, and repeat", out)
+    pieces, placed = sum(row.pieces or 0 for row in rows), sum(row.placed or 0 for row in rows)
+    _say(
+        f"{len(rows) - len(failed)} of {_count(len(rows), 'puzzle')} solved, {placed} of "
+        f"{_count(pieces, 'piece')} placed."
+    )
+    _say(f"Written to {out}, a folder a puzzle; {out / 'puzzles.csv'} lists them.")
+
+
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
@@ -1261,8 +1326,8 @@ def _show_warning(
 
 def _interrupted() -> NoReturn:
     typer.echo(
-        "interrupted: `bench`, `prepare` and `reproduce` carry on when called again, `generate` "
-        "and `train` with --resume",
+        "interrupted: `bench`, `prepare`, `reproduce` and `solve --each` carry on when called "
+        "again, `generate` and `train` with --resume",
         err=True,
     )
     sys.exit(130)

@@ -12,14 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from os import PathLike
@@ -40,7 +36,7 @@ from reassembly.metrics.oracle import true_centroids_assembly, truth_assembly
 from reassembly.puzzle import Assembly, Provenance, Puzzle
 from reassembly.solvers import Solver, available_solvers, get_solver, solve
 from reassembly.solvers.base import Progress, ProgressCallback
-from reassembly.workers import worker_pool
+from reassembly.workers import Cluster, Died, check_cluster, cluster, run_each, wait_until_seen
 
 __all__ = [
     "BenchRow",
@@ -108,7 +104,8 @@ def bench(
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     detail: bool = False,
     limit_s: float | None = None,
-    workers: int = 1,
+    workers: int | None = None,
+    ray: str | None = None,
     progress: BenchProgress | None = None,
 ) -> list[dict[str, Any]]:
     """Measures solvers on data sets, strict protocol, trivial rows added.
@@ -127,15 +124,18 @@ def bench(
             what became of every fragment, with the solver's confidence (`errors`).
         limit_s: how long a solver may take for a puzzle; what takes longer counts as unplaced, with
             that as its error. One that reports no progress is ended later, with its process.
-        workers: processes at a time. With more than one, seconds are those of a busy machine.
+        workers: processes at a time: 1 by default, or what the cluster has room for. With more
+            than one, seconds are those of a busy machine.
+        ray: address of a Ray cluster whose machines all see `data` and `out`, to solve there.
 
     Returns:
         The rows of `results.json`.
     """
     if seeds < 1:
         raise InputError(f"{seeds} seeds were asked for", "Give --seeds 1 or more")
-    if workers < 1:
+    if workers is not None and workers < 1:
         raise InputError(f"{workers} workers cannot work", "Give --workers 1 or more")
+    check_cluster(ray)
     known = available_solvers()
     for name in {row.solver if isinstance(row, BenchRow) else row for row in solvers}:
         if name not in known and name not in ORACLES:
@@ -186,15 +186,18 @@ def bench(
     pending = [p for task in tasks if (p := _unfinished(task)).runs]
     total = sum(len(task.runs) for task in tasks)
     done = total - sum(len(task.runs) for task in pending)
-    for task in _run_all(pending, workers):
-        done += len(task.runs)
-        if progress is not None:
-            progress(done, total, f"{task.runs[0][0]}: {task.source.id}")
+    with cluster(ray, out) as machines:
+        for task in _run_all(pending, workers, machines):
+            done += len(task.runs)
+            if progress is not None:
+                progress(done, total, f"{task.runs[0][0]}: {task.source.id}")
 
     records: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for task in tasks:
         for name, seed in task.runs:
             path = _record_path(out, task.data, name, seed, task.source.id)
+            if ray is not None:
+                wait_until_seen(path)
             records.setdefault((task.data, name), []).append(_read(path))
     records = _earlier(out, records) | records
     figures = [_row(name, label, of) for (label, name), of in records.items()]
@@ -366,73 +369,32 @@ def _unfinished(task: _Task) -> _Task:
     return replace(task, runs=left)
 
 
-def _run_all(tasks: list[_Task], workers: int) -> Iterator[_Task]:
+def _run_all(tasks: list[_Task], workers: int | None, machines: Cluster | None) -> Iterator[_Task]:
     """Runs tasks in processes of their own, none for two solvers or data sets, so that time and
     memory are each solver's own and a crash costs one puzzle."""
     groups: dict[tuple[str, str], list[_Task]] = {}
     for task in tasks:
         groups.setdefault((task.data, task.runs[0][0]), []).append(task)
     for group in groups.values():
-        waiting = list(group)
-        if workers > 1:
-            for task in _run_together(group, workers):
-                waiting.remove(task)
-                yield task
-        while waiting:
-            with _own_pool(1) as (pool, kill):
-                late = False
-                try:
-                    while waiting:
-                        running = pool.submit(_run_task, waiting[0])
-                        late = not wait([running], _patience_s(waiting[0])).done
-                        if late:
-                            kill()
-                        running.result()
-                        yield waiting.pop(0)
-                except BrokenProcessPool:
-                    crashed = waiting.pop(0)
-                    _record_crash(crashed, late)
-                    yield crashed
+        for task, outcome in run_each(
+            _run_task,
+            group,
+            workers=workers or (1 if machines is None else None),
+            machines=machines,
+            patience_s=_patience_s(group),
+            gpu=group[0].settings.get("device") == "cuda",
+        ):
+            if isinstance(outcome, Died):
+                _record_crash(task, outcome.late)
+            yield task
 
 
-def _run_together(tasks: list[_Task], workers: int) -> Iterator[_Task]:
-    """Runs tasks side by side; ends early where a process dies or is stuck, as nobody can say
-    whose fault it was."""
-    with _own_pool(min(workers, len(tasks))) as (pool, kill):
-        running = {pool.submit(_run_task, task): task for task in tasks}
-        try:
-            while running:
-                done = wait(running, _patience_s(tasks[0]), FIRST_COMPLETED).done
-                if not done:
-                    kill()
-                    return
-                for future in done:
-                    future.result()
-                    yield running.pop(future)
-        except BrokenProcessPool:
-            return
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-@contextmanager
-def _own_pool(workers: int) -> Iterator[tuple[ProcessPoolExecutor, Callable[[], None]]]:
-    """A pool, and what ends its processes at once."""
-    others = set(multiprocessing.active_children())
-
-    def kill() -> None:
-        for process in set(multiprocessing.active_children()) - others:
-            process.kill()
-
-    with worker_pool(workers) as pool:
-        yield pool, kill
-
-
-def _patience_s(task: _Task) -> float | None:
+def _patience_s(tasks: list[_Task]) -> float | None:
     """How long a process may be silent: a solver that reports no progress cannot be asked to stop,
     and reading, scoring and imports take their time, too."""
-    return None if task.limit_s is None else len(task.runs) * (2 * task.limit_s + GRACE_S)
+    limit_s = tasks[0].limit_s
+    runs = max(len(task.runs) for task in tasks)
+    return None if limit_s is None else runs * (2 * limit_s + GRACE_S)
 
 
 @cache

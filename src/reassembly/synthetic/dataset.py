@@ -19,12 +19,9 @@ import shutil
 import time
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
-from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -45,7 +42,7 @@ from reassembly.synthetic.make import (
     puzzle_id,
     recipe,
 )
-from reassembly.workers import worker_pool
+from reassembly.workers import Died, check_cluster, cluster, run_each
 
 __all__ = ["generate", "parse_pieces", "split_of", "write_puzzle"]
 
@@ -57,8 +54,6 @@ FORMAT = 1
 PNG = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_RLE]
 """Photographs hardly shrink with more effort, and encoding is half the time of writing."""
 SPLITS = ("train", "test")
-IN_FLIGHT = 3
-"""Puzzles handed to each worker ahead of time."""
 
 
 def generate(
@@ -72,6 +67,7 @@ def generate(
     images: str | PathLike[str] | Iterable[str | PathLike[str]] | None = None,
     image_ids: Collection[str] | None = None,
     workers: int | None = None,
+    ray: str | None = None,
     resume: bool = False,
     force: bool = False,
     progress: GenerateProgress | None = None,
@@ -86,6 +82,7 @@ def generate(
         count: how many puzzles.
         preset, pieces, size_px, images, image_ids: see `make.recipe`.
         workers: processes; one a core by default, and none besides this one for 1.
+        ray: address of a Ray cluster whose machines all see `out`, to work there instead.
         resume: keep the complete puzzles of an earlier run with the same arguments.
         force: replace a data set that is there.
         progress: called after every puzzle.
@@ -98,6 +95,7 @@ def generate(
     if workers is not None and workers < 1:
         raise InputError(f"{workers} workers cannot work", "Ask for 1 or more")
     check_seed(seed)
+    check_cluster(ray)
     wanted = recipe(preset, pieces=pieces, size_px=size_px, images=images, image_ids=image_ids)
     folder = Path(out)
     _prepare(folder, _manifest(wanted, seed, count), resume, force)
@@ -106,7 +104,7 @@ def generate(
     earlier, start = sum(counts.values()), time.monotonic()
     if progress is not None:
         progress(len(counts), count, f"{earlier} pieces")
-    for index, made in _work(folder, wanted, seed, todo, min(workers or _cores(), len(todo))):
+    for index, made in _work(folder, wanted, seed, todo, workers, ray):
         counts[index] = made
         if progress is not None:
             total = sum(counts.values())
@@ -287,40 +285,38 @@ def _ends_like_png(file: Path) -> bool:
 
 
 def _work(
-    folder: Path, wanted: Recipe, seed: int, todo: list[int], workers: int
+    folder: Path, wanted: Recipe, seed: int, todo: list[int], workers: int | None, ray: str | None
 ) -> Iterator[tuple[int, int]]:
     """Makes and writes the puzzles; yields (index, pieces) of each as it is done."""
-    if workers <= 1:
-        with _single_threaded():
-            for index in todo:
-                yield _make_and_write(folder, wanted, seed, index)
-        return
-    pool = worker_pool(workers, partial(cv2.setNumThreads, 1))
-    waiting, pending = iter(todo), set[Future[tuple[int, int]]]()
-    try:
-        while True:
-            for index in islice(waiting, IN_FLIGHT * workers - len(pending)):
-                pending.add(pool.submit(_make_and_write, folder, wanted, seed, index))
-            if not pending:
-                return
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
-    except BrokenProcessPool as error:
-        raise InputError(
-            "a worker process was killed, probably for lack of memory",
-            "Add --resume to carry on, with fewer --workers",
-            folder,
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
+    local = min(workers or os.cpu_count() or 1, len(todo))
+    here = ray is None and local <= 1
+    make = partial(_make_and_write, folder, wanted, seed)
+    with cluster(ray, folder) as machines, _single_threaded() if here else nullcontext():
+        for index, made in run_each(
+            make,
+            todo,
+            workers=workers if ray is not None else 0 if here else local,
+            machines=machines,
+            prepare=partial(cv2.setNumThreads, 1),
+        ):
+            if isinstance(made, Died):
+                raise InputError(
+                    "a worker process was killed, probably for lack of memory",
+                    "Add --resume to carry on, with fewer --workers",
+                    folder,
+                )
+            yield index, made
+    _sweep(folder)
 
 
-def _make_and_write(folder: Path, wanted: Recipe, seed: int, index: int) -> tuple[int, int]:
+def _make_and_write(folder: Path, wanted: Recipe, seed: int, index: int) -> int:
+    """Returns how many pieces it has. It may be there: a worker can die with its work done."""
+    if (there := _pieces_in(folder, index)) is not None:
+        return there
     made = make_puzzle(wanted, seed, index)
     with _saying_resume(folder):
         write_puzzle(made, _place(folder, index))
-    return index, len(made.puzzle)
+    return len(made.puzzle)
 
 
 @contextmanager
@@ -345,7 +341,3 @@ def _single_threaded() -> Iterator[None]:
         yield
     finally:
         cv2.setNumThreads(threads)
-
-
-def _cores() -> int:
-    return os.cpu_count() or 1

@@ -1,0 +1,121 @@
+"""On a cluster of two nodes: the same results as in one process, also where workers are killed."""
+
+import csv
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from reassembly.bench import bench
+from reassembly.errors import InputError
+from reassembly.solvers.batch import solve_each
+from reassembly.synthetic.dataset import generate
+from reassembly.workers import Died, cluster, run_each
+from tests.cluster import jobs
+
+pytestmark = pytest.mark.slow
+
+SMALL = {"count": 8, "seed": 3, "preset": "paper", "pieces": (3, 4), "size_px": 192}
+
+
+def digest(folder: Path) -> dict[str, str]:
+    """Of every file, hidden ones too."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "one process"
+    generate(folder, workers=1, **SMALL)
+    return folder
+
+
+def test_generate_writes_the_same_bytes_though_a_worker_and_a_node_die(
+    ray_cluster, kill_a_worker, made, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)  # Relative paths mean the same on every machine.
+    node = ray_cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+    steps = []
+
+    def disturb(done, total, _):
+        steps.append((done, total))
+        if done == 1:
+            kill_a_worker()
+        elif done == 3:
+            ray_cluster.remove_node(node, allow_graceful=False)
+
+    found = generate("cluster", ray=ray_cluster.address, progress=disturb, **SMALL)
+    assert found["puzzles"] == 8 and steps == [(k, 8) for k in range(9)]
+    assert digest(tmp_path / "cluster") == digest(made)
+
+
+def test_bench_and_solve_find_the_same_as_one_process(ray_cluster, kill_a_worker, made, tmp_path):
+    def disturb(done, total, what):
+        if what.startswith("greedy") and not killed:
+            killed.append(what)
+            kill_a_worker()
+
+    killed: list[str] = []
+    address = ray_cluster.address
+    rows = [
+        {
+            (row["solver"], row["data"]): {
+                key: value for key, value in row.items() if not key.startswith(("seconds", "peak"))
+            }
+            for row in bench([made], ["greedy"], tmp_path / name, ray=ray, progress=progress)
+        }
+        for name, ray, progress in [("b1", None, None), ("b2", address, disturb)]
+    ]
+    assert killed and rows[0] == rows[1]
+    assert digest(tmp_path / "b1" / "predictions") == digest(tmp_path / "b2" / "predictions")
+
+    solve_each(made, tmp_path / "s1")
+    solve_each(made, tmp_path / "s2", ray=address)
+    assert digest(tmp_path / "s1") == digest(tmp_path / "s2")
+    with (tmp_path / "s2" / "puzzles.csv").open(encoding="utf-8") as file:
+        assert [row["error"] for row in csv.DictReader(file)] == [""] * 8
+
+
+def test_what_goes_wrong_with_a_task_is_told(ray_cluster, tmp_path, capsys):
+    with cluster(ray_cluster.address, tmp_path) as machines:
+        outcomes = dict(
+            run_each(
+                jobs.misbehave,
+                ["fine", "die", "warn", "hang", "also fine"],
+                workers=None,
+                machines=machines,
+                patience_s=8.0,
+            )
+        )
+        with pytest.raises(InputError, match=r"bad\.png: it is torn\. Mend it"):
+            list(run_each(jobs.misbehave, ["refuse"], workers=None, machines=machines))
+        with pytest.raises(InputError, match="no machine of the cluster has a GPU"):
+            list(run_each(jobs.misbehave, ["fine"], workers=None, machines=machines, gpu=True))
+    assert outcomes == {
+        "fine": "FINE",
+        "die": Died(),
+        "warn": "WARN",
+        "hang": Died(late=True),
+        "also fine": "ALSO FINE",
+    }
+    assert "warning: a doubt" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cluster_that_is_not_there_is_named(tmp_path):
+    pytest.importorskip("ray")
+    with pytest.raises(InputError, match=r"no Ray cluster to be had at '127.0.0.1:1'.*ray start"):
+        generate(tmp_path / "out", ray="127.0.0.1:1", **SMALL)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_ray_the_error_tells_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"pip install \"reassembly\[ray\]\""):
+        generate(tmp_path / "out", ray="auto", **SMALL)
+    assert not (tmp_path / "out").exists()
