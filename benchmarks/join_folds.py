@@ -28,7 +28,7 @@ from reassembly.matching.verifier import JoinVerifier
 from reassembly.metrics import score, summarise
 from reassembly.puzzle import Assembly, Puzzle
 from reassembly.training.joins import JoinPool
-from reassembly.training.judging import JudgeSettings, best_of_pairs, fit_judge, screened
+from reassembly.training.judging import JudgeSettings, best_of_pairs, fit_judge, screened_rows
 from reassembly.training.verifying import ranks, seen_by
 from reassembly.weights import load_network
 
@@ -50,13 +50,22 @@ def main() -> None:
     sources = {source.id: source for source in find_puzzles(arguments.data)}
     real, made = JoinPool.load(arguments.real), JoinPool.load(arguments.made)
     settings = JudgeSettings(seed=arguments.seed)
+    known = {id(pool): torch.full((len(pool),), torch.nan) for pool in (real, made)}
     rows, found, judged = [], [], []
     for fold in range(len(folds)):
-        others = real.part(lambda puzzle, k=fold: fold_of[puzzle.long()] != k)
-        held = real.part(lambda puzzle, k=fold: fold_of[puzzle.long()] == k)
-        screen = fit_judge([others, made], [None, None], settings)
-        shown = [screened(pool, screen, settings.shown) for pool in (others, made, held)]
-        seen = [seen_by(verifier, pool, torch.arange(len(pool)))[0] for pool in shown]
+        held = fold_of[real.tensors["puzzle"].long()] == fold
+        everything = torch.arange(len(made))
+        parts = [(real, (~held).nonzero()[:, 0]), (made, everything), (real, held.nonzero()[:, 0])]
+        pools = [taken(pool, chosen) for pool, chosen in parts]
+        screen = fit_judge(pools[:2], [None, None], settings)
+        shown, seen = [], []
+        for (pool, chosen), own in zip(parts, pools, strict=True):
+            kept = chosen[screened_rows(own, screen, settings.shown)]
+            fresh = kept[known[id(pool)][kept].isnan()]
+            if len(fresh):
+                known[id(pool)][fresh] = seen_by(verifier, pool, fresh)[0]
+            shown.append(taken(pool, kept))
+            seen.append(known[id(pool)][kept])
         judge = fit_judge(shown[:2], seen[:2], settings)
         with torch.no_grad():
             logits = judge(shown[2].tensors["evidence"], seen[2])
@@ -82,6 +91,10 @@ def main() -> None:
         "best placements of pairs that are true, among the surest: "
         + ", ".join(f"{n}: {float(table[:n, 1].mean()):.2f}" for n in (10, 20, 40, 80))
     )
+
+
+def taken(pool: JoinPool, rows: torch.Tensor) -> JoinPool:
+    return JoinPool({name: values[rows] for name, values in pool.tensors.items()}, pool.pictures)
 
 
 def assembled(

@@ -30,6 +30,7 @@ __all__ = [
     "fit_network",
     "join_pools",
     "screened",
+    "screened_rows",
     "train_judge",
 ]
 
@@ -185,6 +186,12 @@ def fit_network(
 
 def screened(pool: JoinPool, screen: JoinJudge, count: int) -> JoinPool:
     """Of every pair the proposals that the screen likes best: what the verifier is shown."""
+    rows = screened_rows(pool, screen, count)
+    return JoinPool({name: values[rows] for name, values in pool.tensors.items()}, pool.pictures)
+
+
+def screened_rows(pool: JoinPool, screen: JoinJudge, count: int) -> Tensor:
+    """Their numbers, pair by pair, the best first."""
     with torch.no_grad():
         logits = screen(pool.tensors["evidence"], torch.zeros(len(pool)))
     pair = pool.tensors["pair"]
@@ -193,8 +200,8 @@ def screened(pool: JoinPool, screen: JoinJudge, count: int) -> JoinPool:
     order = order[pair[order].argsort(stable=True)]
     _, counts = torch.unique_consecutive(pair[order], return_counts=True)
     first = (counts.cumsum(0) - counts).repeat_interleave(counts)
-    rows = order[torch.arange(len(order)) - first < count]
-    return JoinPool({name: values[rows] for name, values in pool.tensors.items()}, pool.pictures)
+    rows: Tensor = order[torch.arange(len(order)) - first < count]
+    return rows
 
 
 def _part(pool: JoinPool, seen: Tensor, part: int, inside: bool) -> tuple[JoinPool, Tensor]:
