@@ -38,6 +38,7 @@ from reassembly.training.validation import (
     sampled_poses,
     validation_loss,
 )
+from reassembly.training.verifying import VerifierStage
 from reassembly.weights import load_module, load_weights
 
 __all__ = [
@@ -393,16 +394,13 @@ STAGES: dict[str, type[Stage]] = {
     "texture": TextureStage,
     "pretrain": PoseStage,
     "finetune": PoseStage,
+    "verifier": VerifierStage,
 }
 POSES = ("pretrain", "finetune")
 
 
 def stage_of(name: str, config: Config) -> type[Stage]:
     """The stage of that name for the system that the configuration is about."""
-    if name == "verifier":
-        from reassembly.training.verifying import VerifierStage
-
-        return VerifierStage
     if name in POSES and config.system != "reassemblenet":
         return BaselineStage
     return STAGES[name]
