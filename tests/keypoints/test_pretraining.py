@@ -206,6 +206,7 @@ def test_the_same_seed_trains_the_same_selector(held_out):
     assert not torch.equal(trained(1), trained(2))
 
 
+@pytest.mark.slow
 def test_a_short_pretraining_beats_chance_and_farthest_points():
     # Half a minute teaches which corners matter, enough for 40 keypoints; with 20, where every
     # gap costs area, it takes the many minutes of the shipped selector.

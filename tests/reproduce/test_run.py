@@ -133,6 +133,7 @@ def test_nothing_is_run_twice_and_other_weights_or_seeds_only_add(out, environme
     assert (out / "gallery.html").stat().st_mtime_ns == gallery
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_carries_on_after_a_kill_or_an_interrupt(out, environment, tmp_path, how):
