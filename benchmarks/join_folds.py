@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 
 from reassembly.assembly.search import SearchSettings, search
 from reassembly.assembly.table import Candidate, Table, to_array
@@ -42,6 +44,9 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tries", type=int, default=6)
+    parser.add_argument("--shown", type=int, default=JudgeSettings.shown)
+    parser.add_argument("--judges", type=int, default=1, help="seeds whose judges are averaged")
+    parser.add_argument("--kept", type=Path, help="what the verifier said, kept between runs")
     arguments = parser.parse_args()
     verifier, _ = load_network("verifier", JoinVerifier, VerifierConfig, str(arguments.verifier))
     ids = json.loads((arguments.real / "pool.json").read_text())["source"]["puzzles"]
@@ -49,8 +54,11 @@ def main() -> None:
     fold_of = torch.tensor([next(k for k, f in enumerate(folds) if i in f) for i in ids])
     sources = {source.id: source for source in find_puzzles(arguments.data)}
     real, made = JoinPool.load(arguments.real), JoinPool.load(arguments.made)
-    settings = JudgeSettings(seed=arguments.seed)
+    settings = JudgeSettings(seed=arguments.seed, shown=arguments.shown)
     known = {id(pool): torch.full((len(pool),), torch.nan) for pool in (real, made)}
+    if arguments.kept and arguments.kept.is_file():
+        stored = load_file(arguments.kept)
+        known = {id(pool): stored[name] for name, pool in (("real", real), ("made", made))}
     rows, found, judged = [], [], []
     for fold in range(len(folds)):
         held = fold_of[real.tensors["puzzle"].long()] == fold
@@ -66,9 +74,13 @@ def main() -> None:
                 known[id(pool)][fresh] = seen_by(verifier, pool, fresh)[0]
             shown.append(taken(pool, kept))
             seen.append(known[id(pool)][kept])
-        judge = fit_judge(shown[:2], seen[:2], settings)
-        with torch.no_grad():
-            logits = judge(shown[2].tensors["evidence"], seen[2])
+        if arguments.kept:
+            save_file({"real": known[id(real)], "made": known[id(made)]}, arguments.kept)
+        logits = torch.zeros(len(shown[2]))
+        for seed in range(arguments.judges):
+            judge = fit_judge(shown[:2], seen[:2], replace(settings, seed=arguments.seed + seed))
+            with torch.no_grad():
+                logits += judge(shown[2].tensors["evidence"], seen[2]) / arguments.judges
         found.append(ranks(logits, shown[2].tensors["label"], shown[2].tensors["pair"]))
         best, true = best_of_pairs(shown[2], logits)
         judged.append(torch.stack([best, true.float()], 1))

@@ -84,7 +84,7 @@ def solve_each(
     Args:
         out: a new folder, or that of an earlier call.
         settings: what the solver is told.
-        mm_per_px, strict: as of `reassembly.load`.
+        mm_per_px: as of `reassembly.load`.
         workers: processes at a time: 1 by default, or what the cluster has room for.
         ray: address of a Ray cluster whose machines all see `path` and `out`, to solve there.
         force: solve all of them again, and replace what is in their folders.
