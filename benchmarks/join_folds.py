@@ -64,7 +64,7 @@ def main() -> None:
         held = fold_of[real.tensors["puzzle"].long()] == fold
         everything = torch.arange(len(made))
         parts = [(real, (~held).nonzero()[:, 0]), (made, everything), (real, held.nonzero()[:, 0])]
-        pools = [taken(pool, chosen) for pool, chosen in parts]
+        pools = [pool.taken(chosen) for pool, chosen in parts]
         screen = fit_judge(pools[:2], [None, None], settings)
         shown, seen = [], []
         for (pool, chosen), own in zip(parts, pools, strict=True):
@@ -72,7 +72,7 @@ def main() -> None:
             fresh = kept[known[id(pool)][kept].isnan()]
             if len(fresh):
                 known[id(pool)][fresh] = seen_by(verifier, pool, fresh)[0]
-            shown.append(taken(pool, kept))
+            shown.append(pool.taken(kept))
             seen.append(known[id(pool)][kept])
         if arguments.kept:
             save_file({"real": known[id(real)], "made": known[id(made)]}, arguments.kept)
@@ -103,10 +103,6 @@ def main() -> None:
         "best placements of pairs that are true, among the surest: "
         + ", ".join(f"{n}: {float(table[:n, 1].mean()):.2f}" for n in (10, 20, 40, 80))
     )
-
-
-def taken(pool: JoinPool, rows: torch.Tensor) -> JoinPool:
-    return JoinPool({name: values[rows] for name, values in pool.tensors.items()}, pool.pictures)
 
 
 def assembled(

@@ -135,7 +135,6 @@ class Table:
         for pair, asked in (((one, other), motion), ((other, one), inverse(motion))):
             if any(self.same(asked, refused) for refused in self._refused.get(pair, ())):
                 return settings.rejected
-        # The smaller piece is the fixed one: looking distances up costs points of the moving one.
         contact, overlap = self._contact(one, other, motion)
         cost = settings.overlap * max(0.0, overlap - settings.free_mm2)
         if contact < settings.touch_mm:

@@ -34,8 +34,6 @@ __all__ = ["FinderSettings", "Join", "JoinFinder", "Judged", "find_joins", "load
 
 Floats = NDArray[np.float64]
 
-SHOWN_AT_ONCE = 256
-
 
 @dataclass(frozen=True)
 class Join:
@@ -140,16 +138,10 @@ class JoinFinder:
         motions, figures = motions[best.numpy()], figures[best.to(self.device)]
         contact = contacts(rims[a], rims[b], motions)
         number = looked.puzzle.ids.index
-        seen, corrections = [], []
-        for start in range(0, len(motions), SHOWN_AT_ONCE):
-            part = slice(start, start + SHOWN_AT_ONCE)
-            told = (motions[part].astype(np.float32), contact.middle[part], contact.across[part])
-            tensors = [torch.from_numpy(x).to(self.device) for x in told]
-            shown = crops_of_pair(looked.pictures, number(a), number(b), *tensors)
-            logits, moved = network.verifier(shown)
-            seen.append(logits)
-            corrections.append(moved)
-        logits = network.judge(figures, torch.cat(seen))
+        told = (motions.astype(np.float32), contact.middle, contact.across)
+        tensors = [torch.from_numpy(x).to(self.device) for x in told]
+        seen, _ = network.verifier(crops_of_pair(looked.pictures, number(a), number(b), *tensors))
+        logits = network.judge(figures, seen)
         order = logits.argsort(descending=True, stable=True).cpu().numpy()
         return Judged(
             a,

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from reassembly.matching.evidence import Matches
-from reassembly.matching.rim import TANGENT_MM, Rim
+from reassembly.matching.rim import Rim, normals_of
 from reassembly.puzzle import Fragment
 from reassembly.training.views import contour
 
@@ -60,7 +60,7 @@ class Matcher:
             outlines.append(view["contour"])
         points = np.concatenate(outlines)
         step = np.linalg.norm(np.roll(points, -1, axis=1) - points, axis=-1).mean(axis=1)
-        normals = np.stack([_normals(p, s) for p, s in zip(points, step, strict=True)])
+        normals = np.stack([normals_of(p, s) for p, s in zip(points, step, strict=True)])
         names = ("has", "lacks", "piece_has", "piece_lacks")
         codes = Codes(*(torch.cat([getattr(part, n) for part in parts]) for n in names))
         of_rim = [
@@ -95,11 +95,3 @@ def load_matcher(weights: str | None = None, device: str = "cpu") -> Matcher:
 
     network, digest = load_network("pairingnet", PairingNet, PairingNetConfig, weights)
     return Matcher(network, digest, device)
-
-
-def _normals(points: Floats, step_mm: float) -> Floats:
-    """(M, 2), outwards, of a contour that runs clockwise as seen."""
-    reach = max(1, round(TANGENT_MM / step_mm))
-    chord = np.roll(points, -reach, axis=0) - np.roll(points, reach, axis=0)
-    chord = chord / np.maximum(np.linalg.norm(chord, axis=1, keepdims=True), 1e-9)
-    return np.column_stack([chord[:, 1], -chord[:, 0]]).astype(np.float32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -20,7 +21,7 @@ from reassembly.outline.contour import resample
 from reassembly.pose import Pose
 from reassembly.puzzle import Fragment, Puzzle
 
-__all__ = ["DEPTHS_MM", "Rim", "motion_of", "pose_of", "rims_of"]
+__all__ = ["DEPTHS_MM", "Rim", "motion_of", "normals_of", "pose_of", "rims_of"]
 
 Floats = NDArray[np.float32]
 
@@ -99,6 +100,14 @@ def motion_of(pose: Pose, fixed: Rim, moving: Rim) -> Motions:
     return motions.motion_of(Pose(*-fixed.centre_mm) @ pose, moving.centre_mm)
 
 
+def normals_of(points: NDArray[Any], step_mm: float) -> NDArray[Any]:
+    """(N, 2), of length one, outwards, of a closed contour that runs clockwise as seen."""
+    reach = max(1, round(TANGENT_MM / step_mm))
+    chord = np.roll(points, -reach, axis=0) - np.roll(points, reach, axis=0)
+    chord /= np.maximum(np.linalg.norm(chord, axis=1, keepdims=True), 1e-9)
+    return np.column_stack([chord[:, 1], -chord[:, 0]])
+
+
 def _colours(fragment: Fragment) -> tuple[Floats, Floats, float, Floats]:
     """Points, normals, step and CIELAB paint (N, D, 3) of a fragment's rim."""
     ring = np.asarray(fragment.polygon.exterior.coords)[:-1] - fragment.centroid_mm
@@ -107,10 +116,7 @@ def _colours(fragment: Fragment) -> tuple[Floats, Floats, float, Floats]:
         ring = ring[::-1]
     points = resample(ring, SPACING_MM)
     step = float(fragment.polygon.exterior.length / len(points))
-    reach = max(1, round(TANGENT_MM / step))
-    chord = np.roll(points, -reach, axis=0) - np.roll(points, reach, axis=0)
-    chord /= np.maximum(np.linalg.norm(chord, axis=1, keepdims=True), 1e-9)
-    normals = np.column_stack([chord[:, 1], -chord[:, 0]])
+    normals = normals_of(points, step)
 
     shrink = max(1, int(BLUR_MM / fragment.mm_per_px))
     height, width = fragment.mask.shape

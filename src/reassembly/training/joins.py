@@ -360,5 +360,8 @@ class JoinPool:
 
     def part(self, wanted: Callable[[torch.Tensor], torch.Tensor]) -> JoinPool:
         """Proposals of those puzzles for whose numbers `wanted` holds."""
-        rows = wanted(self.tensors["puzzle"]).nonzero()[:, 0]
+        return self.taken(wanted(self.tensors["puzzle"]).nonzero()[:, 0])
+
+    def taken(self, rows: torch.Tensor) -> JoinPool:
+        """These proposals, by number, in this order."""
         return JoinPool({n: t[rows] for n, t in self.tensors.items()}, self.pictures)

@@ -186,8 +186,7 @@ def fit_network(
 
 def screened(pool: JoinPool, screen: JoinJudge, count: int) -> JoinPool:
     """Of every pair the proposals that the screen likes best: what the verifier is shown."""
-    rows = screened_rows(pool, screen, count)
-    return JoinPool({name: values[rows] for name, values in pool.tensors.items()}, pool.pictures)
+    return pool.taken(screened_rows(pool, screen, count))
 
 
 def screened_rows(pool: JoinPool, screen: JoinJudge, count: int) -> Tensor:
@@ -208,8 +207,7 @@ def _part(pool: JoinPool, seen: Tensor, part: int, inside: bool) -> tuple[JoinPo
     """The proposals of one part of the puzzles, or of all others, and what was seen of them."""
     chosen = (pool.tensors["puzzle"] % PARTS == part) == inside
     rows = chosen.nonzero()[:, 0]
-    tensors = {name: values[rows] for name, values in pool.tensors.items()}
-    return JoinPool(tensors, pool.pictures), seen[rows]
+    return pool.taken(rows), seen[rows]
 
 
 def best_of_pairs(pool: JoinPool, logits: Tensor) -> tuple[Tensor, Tensor]:
