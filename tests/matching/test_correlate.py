@@ -9,14 +9,6 @@ from reassembly.matching.rim import motion_of, rims_of
 from tests.puzzles import drawn_puzzle
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def errors(puzzle, rims, smaller, larger, motions):
     """How far placements are from the truth: (K,) degrees and (K,) mm."""
     truth = motion_of(

@@ -27,14 +27,6 @@ from tests.matching.test_evidence import told_again, turned_puzzle
 from tests.puzzles import drawn_puzzle
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def puzzle():
     return drawn_puzzle(2, seed=1, size_px=240, gap_px=1)

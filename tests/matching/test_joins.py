@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from reassembly.errors import InputError
 from reassembly.matching.joins import (
@@ -23,14 +22,6 @@ from reassembly.puzzle import Puzzle
 from reassembly.solvers import Cancelled
 from tests.joining import touching_motions, true_join, untrained
 from tests.puzzles import drawn_puzzle
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -4,21 +4,12 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from reassembly.matching.evidence import NAMES, evidence
 from reassembly.matching.matcher import load_matcher
 from reassembly.matching.rim import motion_of, rims_of
 from tests.joining import neighbours, touching_motions
 from tests.puzzles import drawn_puzzle
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

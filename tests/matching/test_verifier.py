@@ -13,14 +13,6 @@ from reassembly.weights import load_network, save_weights
 from tests.joining import untrained
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def some_crops(count):
     generator = torch.Generator().manual_seed(3)
     return torch.rand(count, CHANNELS, HEIGHT_PX, WIDTH_PX, generator=generator) - 0.5
