@@ -117,6 +117,13 @@ Strict = Annotated[
     bool, typer.Option("--strict", help="Stop at the first unreadable file instead of warning.")
 ]
 Input = Annotated[Path, typer.Argument(help="Folder or zip of fragments.", show_default=False)]
+SolvingWeights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights", help="Weights: a name, file or training run.", show_default="those shipped"
+    ),
+]
+SolvingDevice = Annotated[Device, typer.Option("--device", help="Where to compute.")]
 RayAddress = Annotated[
     str | None,
     typer.Option(
@@ -229,11 +236,8 @@ def solve(
         int | None,
         typer.Option(help="Answers reassemblenet draws, the best wins.", show_default="1"),
     ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(help="Weights: a name, file or training run.", show_default="those shipped"),
-    ] = None,
-    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.cpu,
+    weights: SolvingWeights = None,
+    device: SolvingDevice = Device.cpu,
     mm_per_px: MmPerPx = None,
     strict: Strict = False,
     force: Force = False,
@@ -320,11 +324,8 @@ def joins(
     piece: Annotated[
         str | None, typer.Option(help="Only joins of this fragment.", show_default="of all")
     ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(help="Weights: a name, file or training run.", show_default="those shipped"),
-    ] = None,
-    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.cpu,
+    weights: SolvingWeights = None,
+    device: SolvingDevice = Device.cpu,
     mm_per_px: MmPerPx = None,
     strict: Strict = False,
     force: Force = False,
