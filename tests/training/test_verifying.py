@@ -1,6 +1,6 @@
 """The verifier learns to tell true joins from those that fit as well."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -10,10 +10,11 @@ from reassembly.config import Config, VerifierConfig
 from reassembly.errors import InputError
 from reassembly.matching.crops import crops
 from reassembly.matching.joins import corrected
-from reassembly.matching.verifier import JoinVerifier
+from reassembly.matching.verifier import JoinNetwork, JoinVerifier
 from reassembly.training import verifying
 from reassembly.training.joins import DOUBTFUL, FALSE, TRUE, JoinPool
-from reassembly.training.verifying import CROP, VerifierStage, ranks, seen_by
+from reassembly.training.verifying import CROP, VerifierStage, nearer, ranks, seen_by
+from reassembly.weights import save_weights
 
 TINY = replace(Config(), verifier=VerifierConfig(width=8, dropout=0.0))
 
@@ -107,13 +108,14 @@ def test_crops_beside_the_middle_have_the_corrections_that_hold_there(join_pool,
     assert np.abs(told["middle"] - own["middle"]).max() > 2
     # Those drawn neither upside down nor mirrored can be compared as they are.
     drawn = torch.Generator().manual_seed(1)
-    chances = [torch.rand(len(rows), n, generator=drawn)[:, 0] for n in (2, 1, 1, 1)]
+    share, *chances = (torch.rand(len(rows), n, generator=drawn)[:, 0] for n in (1, 2, 1, 1, 1))
     plain = ((chances[2] >= 0.5) & (chances[3] >= 0.5)).numpy()
     assert 0 < plain.sum() < len(rows)
     assert found[plain] == pytest.approx(wanted[plain], abs=1e-3)
     turned = ((chances[2] < 0.5) ^ (chances[3] < 0.5)).numpy()
     signs = np.where(turned, -1, 1)
-    assert correction[:, 0].numpy() == pytest.approx(signs * own["correction"][:, 0], abs=1e-6)
+    left = (1 - share.numpy()) * own["correction"][:, 0]
+    assert correction[:, 0].numpy() == pytest.approx(signs * left, abs=1e-6)
 
 
 def test_a_pool_without_true_joins_teaches_nothing(join_pool):
@@ -121,3 +123,28 @@ def test_a_pool_without_true_joins_teaches_nothing(join_pool):
     tensors["label"] = torch.full_like(tensors["label"], FALSE)
     with pytest.raises(InputError, match="no true join"):
         VerifierStage(TINY, JoinPool(tensors, join_pool.pictures), None)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_nearer_to_the_truth(join_pool, share):
+    near = (join_pool.tensors["label"] != FALSE).nonzero()[:, 0]
+    own = join_pool.taken(near).tensors
+    motion, middle, across, correction = (
+        own[n] for n in ("motion", "middle", "across", "correction")
+    )
+    moved, left = nearer(motion, middle, across, correction, torch.full((len(near),), share))
+    place = (middle.numpy(), across.numpy())
+    truth = corrected(motion.numpy(), correction.numpy(), *place)
+    assert np.abs(corrected(moved.numpy(), left.numpy(), *place) - truth).max() < 1e-3
+    turns = [np.abs(truth[:, 0] - m.numpy()[:, 0]) for m in (motion, moved)]
+    assert np.allclose(turns[1], (1 - share) * turns[0], atol=1e-4)
+
+
+def test_begins_with_the_verifier_of_joins(join_pool, tmp_path):
+    torch.manual_seed(1)
+    joins = JoinNetwork(TINY.verifier)
+    save_weights(tmp_path / "j.safetensors", joins.state_dict(), "joins", asdict(TINY.verifier))
+    stage = VerifierStage(TINY, join_pool, None)
+    stage.begin(str(tmp_path / "j.safetensors"))
+    for name, tensor in stage.network.state_dict().items():
+        assert torch.allclose(tensor, joins.verifier.state_dict()[name], atol=1e-3), name

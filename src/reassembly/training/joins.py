@@ -36,7 +36,15 @@ if TYPE_CHECKING:
     from reassembly.matching.crops import Pictures
     from reassembly.matching.matcher import Matcher
 
-__all__ = ["JoinPool", "JoinSettings", "Proposed", "offsets", "prepare_joins", "propose_joins"]
+__all__ = [
+    "JoinPool",
+    "JoinSettings",
+    "Proposed",
+    "offsets",
+    "pool_folders",
+    "prepare_joins",
+    "propose_joins",
+]
 
 FORMAT = 1
 SHARD = "joins-*.safetensors"
@@ -300,6 +308,21 @@ def _prepare_chunk(source: Made | Stored, numbers: Sequence[int]) -> tuple[bytes
 
 def _names(kind: type[Any]) -> list[str]:
     return [entry.name for entry in fields(kind)]
+
+
+def pool_folders(folder: str | PathLike[str]) -> list[Path]:
+    """The folder itself, if it is a pool of joins, or those of its subfolders that are.
+
+    Raises:
+        InputError: where there is none.
+    """
+    path = Path(folder)
+    if any(path.glob(SHARD)):
+        return [path]
+    inside = sorted(sub for sub in path.iterdir() if any(sub.glob(SHARD))) if path.is_dir() else []
+    if not inside:
+        raise InputError("holds no joins", "Make some with `reassembly prepare --joins`", path)
+    return inside
 
 
 class JoinPool:

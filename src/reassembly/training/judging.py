@@ -18,7 +18,7 @@ from torch.nn import functional as F  # noqa: N812
 from reassembly.config import VerifierConfig
 from reassembly.errors import InputError
 from reassembly.matching.verifier import JoinJudge, JoinNetwork, JoinVerifier
-from reassembly.training.joins import FALSE, SHARD, TRUE, JoinPool
+from reassembly.training.joins import FALSE, TRUE, JoinPool, pool_folders
 from reassembly.training.verifying import seen_by
 from reassembly.weights import load_network, load_weights, save_weights
 
@@ -130,13 +130,7 @@ def calibrated(logits: Tensor, true: Tensor) -> tuple[float, float]:
 
 def join_pools(folder: str | PathLike[str]) -> list[JoinPool]:
     """The pool in a folder, or the pools in its subfolders."""
-    path = Path(folder)
-    if any(path.glob(SHARD)):
-        return [JoinPool.load(path)]
-    inside = sorted(sub for sub in path.iterdir() if any(sub.glob(SHARD))) if path.is_dir() else []
-    if not inside:
-        raise InputError("holds no joins", "Make some with `reassembly prepare --joins`", path)
-    return [JoinPool.load(sub) for sub in inside]
+    return [JoinPool.load(place) for place in pool_folders(folder)]
 
 
 def fit_network(

@@ -444,15 +444,15 @@ def _joins(
     validation: str | PathLike[str] | None,
 ) -> tuple[JoinPool, JoinPool | None]:
     """Proposals to learn from, and others to be judged by."""
-    from reassembly.training.joins import JoinPool
+    from reassembly.training.joins import JoinPool, pool_folders
 
     if data is None:
         raise InputError(
             "the verifier learns from joins", "Make some with `reassembly prepare --joins`"
         )
-    pool = JoinPool.load(data)
+    pool = JoinPool.load(*pool_folders(data))
     if validation is not None:
-        return pool, JoinPool.load(validation)
+        return pool, JoinPool.load(*pool_folders(validation))
     puzzles = int(pool.tensors["puzzle"].max()) + 1
     first = puzzles - min(settings.data.validation, puzzles // HELD_OUT)
     if first == puzzles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from reassembly.matching.verifier import SHIFT_UNIT_MM, TURN_UNIT, JoinVerifier
 from reassembly.training.joins import FALSE, TRUE, JoinPool
 from reassembly.weights import load_module, load_weights
 
-__all__ = ["VerifierStage", "ranks", "seen_by"]
+__all__ = ["VerifierStage", "nearer", "ranks", "seen_by"]
 
 SAME_PAIR, ANYWHERE = 4, 3
 """False proposals shown for each true one: of the same two pieces, and of any."""
@@ -53,8 +53,16 @@ class VerifierStage:
         self.network = JoinVerifier(config.verifier)
 
     def begin(self, init: str | None) -> None:
-        if init is not None:
-            load_module(self.network, load_weights(init, "verifier"), asdict(self.config.verifier))
+        if init is None:
+            return
+        stored = load_weights(init, "verifier", "joins")
+        if stored.kind == "joins":
+            own = "verifier."
+            tensors = {
+                n.removeprefix(own): t for n, t in stored.tensors.items() if n.startswith(own)
+            }
+            stored = replace(stored, tensors=tensors)
+        load_module(self.network, stored, asdict(self.config.verifier))
 
     @staticmethod
     def columns(config: Config) -> tuple[str, ...]:
@@ -158,7 +166,8 @@ def ranks(logits: Tensor, label: Tensor, pair: Tensor) -> Tensor:
 
 def _shown(pool: JoinPool, rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Crops of proposals, a little off the middle, turned over, mirrored and lit at random, and the
-    corrections that then hold."""
+    corrections that then hold. True ones are brought nearer to the truth by any share of the way:
+    real joins are few."""
     fixed, moving, motion, middle, across = (pool.tensors[n][rows] for n in CROP)
     correction = pool.tensors["correction"][rows]
     count, device = len(rows), rows.device
@@ -166,16 +175,16 @@ def _shown(pool: JoinPool, rows: Tensor, generator: torch.Generator) -> tuple[Te
     def drawn(*size: int) -> Tensor:
         return torch.rand(count, *size, generator=generator, device=device)
 
+    share = drawn() * (pool.tensors["label"][rows] == TRUE)
+    motion, correction = nearer(motion, middle, across, correction, share)
     along = torch.stack([across[:, 1], -across[:, 0]], dim=-1)
     offset = (2 * drawn(2) - 1) * torch.tensor([JITTER_ALONG_MM, JITTER_ACROSS_MM], device=device)
     tilt = (2 * drawn(1) - 1) * (torch.pi / 180 * JITTER_DEG)
     middle = middle + offset[:, :1] * along + offset[:, 1:] * across
     turned = tilt.cos() * across + tilt.sin() * along
     seen = crops(pool.pictures, fixed.long(), moving.long(), motion, middle, turned)
-    # At another middle, the same motion has another shift.
-    c, s = correction[:, 0].cos() - 1, correction[:, 0].sin()
-    moved = torch.stack([c * offset[:, 0] + s * offset[:, 1], c * offset[:, 1] - s * offset[:, 0]])
-    turn, shift = correction[:, :1], correction[:, 1:] + moved.mT
+    correction = _about(correction, offset)
+    turn, shift = correction[:, :1], correction[:, 1:]
     over, mirrored = drawn(1) < 0.5, drawn(1) < 0.5
     # Seen from the other piece, the first is to move; upside down, its shift is the same.
     swapped = torch.cat([seen[:, 4:], seen[:, :4]], dim=1).flip(2, 3)
@@ -185,6 +194,28 @@ def _shown(pool: JoinPool, rows: Tensor, generator: torch.Generator) -> tuple[Te
     turn = torch.where(mirrored, -turn, turn)
     along_too = torch.where(mirrored, -shift[:, :1], shift[:, :1])
     return _lit(seen, drawn(2, 5)), torch.cat([turn, along_too, shift[:, 1:]], dim=1)
+
+
+def nearer(
+    motion: Tensor, middle: Tensor, across: Tensor, correction: Tensor, share: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Motions (K, 3) brought nearer to the truth by shares (K,) of their corrections (K, 3), and
+    the corrections that are left."""
+    step = share[:, None] * correction
+    along = torch.stack([across[:, 1], -across[:, 0]], dim=-1)
+    place = middle + step[:, 1:2] * along + step[:, 2:] * across
+    # What lies at the middle of the break goes to its new place, and the piece turns about it.
+    turn, c, s = motion[:, 0] + step[:, 0], step[:, 0].cos(), step[:, 0].sin()
+    x, y = (motion[:, 1:] - middle).unbind(-1)
+    shift = place + torch.stack([c * x + s * y, c * y - s * x], dim=-1)
+    return torch.cat([turn[:, None], shift], dim=1), _about(correction - step, -step[:, 1:])
+
+
+def _about(correction: Tensor, offset: Tensor) -> Tensor:
+    """The same corrections (K, 3) about another middle, (K, 2) mm along and across from theirs."""
+    c, s = correction[:, 0].cos() - 1, correction[:, 0].sin()
+    x, y = offset.unbind(-1)
+    return correction + torch.stack([torch.zeros_like(c), c * x + s * y, c * y - s * x], dim=-1)
 
 
 def _lit(seen: Tensor, chance: Tensor) -> Tensor:
