@@ -78,13 +78,27 @@ def test_the_true_place_beats_gap_overlap_and_slide():
     assert rest[-1] == pytest.approx(0, abs=1e-3)
 
 
+def test_a_rough_score_prefers_the_same_places():
+    rng = np.random.default_rng(1)
+    spread = np.array([0.1, 6.0, 6.0])
+    some = true_motion() + rng.normal(size=(60, 3)) * spread
+    sheet, piece = PIECES[A].sheet, PIECES[B]
+    for loose in (1.0, 3.0):
+        full = score(sheet, piece, some, loose)
+        rough = score(sheet, piece, some, loose, roughly=True)
+        assert np.corrcoef(full, rough)[0, 1] > 0.95
+
+
 def test_sampling_and_refining_find_the_true_place():
     told: list[float] = []
     sheets = {i: piece.sheet for i, piece in PIECES.items()}
-    turns = np.radians(np.arange(0, 360, 5.0))
-    found = sampled(sheets, PIECES, [(A, B)], turns, told.append)[A, B]
+    turns = np.radians(np.arange(0, 180, 5.0))
+    both = sampled(sheets, PIECES, [(A, B), (B, A)], turns, told.append)
+    found = both[A, B]
     assert told == sorted(told) and 0 <= told[0] <= told[-1] <= 1
     assert away(found).min() < 6
+    # The turn of one beside the other is less than half a turn only one way round.
+    assert away(inverse(both[B, A])).min() < 6
     near = found[[away(found).argmin()]]
     assert away(refined(sheets[A], PIECES[B], near, 12))[0] < 1.5
 

@@ -10,9 +10,10 @@ two touch. A match is trusted as far as it is better than its rivals, other plac
 piece. The most trusted pair comes first; then, time and again, the piece that is the most trusted
 beside the whole, which is extrapolated anew each time.
 
-Ours are the extrapolation (`matching.extrapolate.by_exemplars`), the sampling by correlation, the
-form of the score, that a few assemblies are followed side by side, of which the one that agrees
-best as a whole is the answer, and that the last two pieces are sampled anew beside the whole.
+Ours are the extrapolation (`matching.extrapolate.by_exemplars`), the sampling by correlation on a
+coarse grid, after which rough scores choose what is refined, the form of the score, that a few
+assemblies are followed side by side, of which the one that agrees best as a whole is the answer,
+and that the last two pieces are sampled anew beside the whole.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ class _Run:
         diameter_mm = median(2 * math.sqrt(f.area_mm2 / math.pi) for f in puzzle.fragments)
         unit = diameter_mm / float(np.clip(diameter_mm, *USUAL_DIAMETERS_MM))
         self.band_mm = solver.band_mm * unit
-        self.turns = np.radians(np.arange(0.0, 360.0, solver.turn_deg))
+        self.turns = np.radians(np.arange(0.0, 180.0, solver.turn_deg))
         bare = {f.id: sheet_of(f, self.band_mm) for f in puzzle.fragments}
         along = [s.inside & (s.maps[..., 3] > -self.band_mm) for s in bare.values()]
         paint = np.concatenate([s.maps[a] for s, a in zip(bare.values(), along, strict=True)])
@@ -232,7 +233,7 @@ class _Run:
             share = done / len(found)
             report(self.progress, SAMPLED + (REFINED - SAMPLED) * share, "refining matches")
             sheet, piece = sheets[a], self.pieces[b]
-            motions = self._settled(sheet, b, motions, 2 * self.solver.candidates)
+            motions = self._settled(sheet, b, motions, self.solver.candidates)
             scores = score(sheet, piece, motions)
             kept = distinct(piece, motions, scores, self.solver.candidates, self.band_mm)
             self.matches[a, b] = motions[kept]
@@ -244,11 +245,18 @@ class _Run:
 
     def _settled(self, sheet: Sheet, name: str, motions: Motions, count: int) -> Motions:
         """The best of sampled motions, refined."""
+        motions = self._best(sheet, name, motions, 2 * count, LOOSE)
+        motions = refined(sheet, self.pieces[name], motions, 4, LOOSE, roughly=True)
+        motions = self._best(sheet, name, motions, count, LOOSE)
+        return refined(sheet, self.pieces[name], motions, 8)
+
+    def _best(
+        self, sheet: Sheet, name: str, motions: Motions, count: int, loose: float = 1.0
+    ) -> Motions:
+        """A few distinct ones, as rough scores tell."""
         piece = self.pieces[name]
-        rough = score(sheet, piece, motions, loose=LOOSE)
-        motions = motions[distinct(piece, motions, rough, count, self.band_mm)]
-        motions = refined(sheet, piece, motions, 4, LOOSE)
-        return refined(sheet, piece, motions, 8)
+        scores = score(sheet, piece, motions, loose, roughly=True)
+        return motions[distinct(piece, motions, scores, count, self.band_mm)]
 
     def _joined(self, states: Sequence[_State], before: float, share: float) -> list[_State]:
         """The best states with one more piece each.
@@ -294,10 +302,8 @@ class _Run:
         """Refined motions of a piece beside a sheet, and their scores."""
         piece = self.pieces[name]
         if fresh is not None:
-            tried = [*tried, self._settled(sheet, name, fresh, 2 * TRIED)]
-        motions = np.concatenate(tried)
-        kept = distinct(piece, motions, score(sheet, piece, motions), TRIED, self.band_mm)
-        motions = refined(sheet, piece, motions[kept], 8)
+            tried = [*tried, self._settled(sheet, name, fresh, TRIED)]
+        motions = refined(sheet, piece, self._best(sheet, name, np.concatenate(tried), TRIED), 8)
         return motions, score(sheet, piece, motions)
 
     def _ranked(self, name: str, motions: Motions, scores: NDArray[np.float32]) -> list[_Place]:
