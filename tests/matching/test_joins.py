@@ -136,7 +136,7 @@ def test_what_is_judged_is_told_as_poses(puzzle, rims):
     a, b = puzzle.ids[:2]
     motions = touching_motions(rims[a], rims[b], 5)
     chances = np.linspace(0.9, 0.1, 5)
-    judged = Judged(a, b, motions, np.zeros(5), chances)
+    judged = Judged(a, b, motions, motions, np.zeros(5), chances)
     joins = joins_of(rims, judged, limit=3)
     assert [j.probability for j in joins] == pytest.approx(chances[:3])
     for join, motion in zip(joins, motions, strict=False):

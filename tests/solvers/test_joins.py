@@ -73,7 +73,7 @@ class Knowing(JoinFinder):
                 right = motion_of(pose, looked.rims[a], looked.rims[b])
                 rows, logits = np.vstack([right, rows]), np.array([true, *logits])
             if len(rows):
-                yield Judged(a, b, rows, logits, 1 / (1 + np.exp(-logits)))
+                yield Judged(a, b, rows, rows, logits, 1 / (1 + np.exp(-logits)))
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 """All poses of a group of pieces together, moved a little so that rims lie evenly side by side.
 
 What is minimised, by gradient descent on turns and shifts: how far each piece of rim that faces a
-neighbour is from lying at the usual distance from it, overlap, and how far pieces stray from where
-the search put them. Rims of large gaps count less and less, so that lost material does not pull.
+neighbour is from lying at the distance from it that the two have, overlap, and how far pieces stray
+from where they were. Rims of large gaps count less and less, so that lost material does not pull.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class RefineSettings:
     steps: int = 200
     rate: float = 0.05
     """Largest move of a step, in units of `far_mm`."""
-    gap_mm: float = 1.5
-    """Usual distance of rims that belong together."""
+    gap_mm: float | None = None
+    """Distance of rims that belong together; None for the one that two pieces have beforehand, the
+    median along their contact: it depends on how much material is lost."""
     bound_mm: float = 3.0
     """Distances that differ by more from it count less and less."""
     overlap: float = 2.0
@@ -58,7 +59,7 @@ def refine(
     """
     settings = settings or RefineSettings()
     ids = list(group)
-    touching = _touching(rims, group)
+    touching = _touching(rims, group, settings.gap_mm)
     if touching is None or len(ids) < 2:
         return dict(group)
     fixed = held & set(ids) or {ids[0]}
@@ -74,7 +75,7 @@ def refine(
         motions = begin + move * unit * free
         world = _carried(touching.points, motions[touching.moving])
         distance = maps.distance(touching.fixed, _carried_back(world, motions[touching.fixed]))
-        miss = distance - settings.gap_mm
+        miss = distance - touching.gap_mm
         even = miss**2 / (miss**2 + settings.bound_mm**2)
         within = settings.overlap * (-distance).clamp_min(0) ** 2 / settings.bound_mm**2
         cost = ((even + within) * touching.weight).sum()
@@ -102,11 +103,15 @@ class _Touching:
     """(N, 2), in the frames of the latter."""
     weight: Tensor
     """(N,): what each counts, so that a pair counts by its length of contact."""
+    gap_mm: Tensor
+    """(N,): how far each should be away."""
 
 
-def _touching(rims: Mapping[str, Rim], group: Mapping[str, Motion]) -> _Touching | None:
+def _touching(
+    rims: Mapping[str, Rim], group: Mapping[str, Motion], gap_mm: float | None
+) -> _Touching | None:
     """What faces what; None where nothing does."""
-    fixed, moving, points, weights = [], [], [], []
+    fixed, moving, points, weights, gaps = [], [], [], [], []
     for number, i in enumerate(group):
         for other, j in enumerate(group):
             motion = composed(inverse(group[i]), group[j])
@@ -121,6 +126,8 @@ def _touching(rims: Mapping[str, Rim], group: Mapping[str, Motion]) -> _Touching
             fixed.append(np.full(len(own), number))
             moving.append(np.full(len(own), other))
             weights.append(np.full(len(own), rims[j].step_mm / UNIT_MM))
+            usual = max(0.0, float(np.median(signed[0][joined]))) if gap_mm is None else gap_mm
+            gaps.append(np.full(len(own), usual))
     if not points:
         return None
     return _Touching(
@@ -128,6 +135,7 @@ def _touching(rims: Mapping[str, Rim], group: Mapping[str, Motion]) -> _Touching
         torch.from_numpy(np.concatenate(moving)),
         torch.from_numpy(np.concatenate(points)).double(),
         torch.from_numpy(np.concatenate(weights)),
+        torch.from_numpy(np.concatenate(gaps)),
     )
 
 

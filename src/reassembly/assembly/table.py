@@ -48,6 +48,8 @@ class Candidate:
     """Of the moving piece into the fixed one's centred frame."""
     logit: float
     """That it is true."""
+    corrected: Motion | None = None
+    """Where the moving piece belongs if it is, as far as the verifier can tell."""
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,8 @@ class Judged:
     moving: str
     motions: Motions
     """(K, 3): of the moving piece into the fixed one's centred frame."""
+    corrected: Motions
+    """(K, 3): the same, moved to where the verifier thinks that the piece belongs."""
     logits: Floats
     """(K,)."""
     probability: Floats
@@ -140,13 +142,15 @@ class JoinFinder:
         number = looked.puzzle.ids.index
         told = (motions.astype(np.float32), contact.middle, contact.across)
         tensors = [torch.from_numpy(x).to(self.device) for x in told]
-        seen, _ = network.verifier(crops_of_pair(looked.pictures, number(a), number(b), *tensors))
+        seen, off = network.verifier(crops_of_pair(looked.pictures, number(a), number(b), *tensors))
         logits = network.judge(figures, seen)
         order = logits.argsort(descending=True, stable=True).cpu().numpy()
+        moved = corrected(motions, off.double().cpu().numpy(), contact.middle, contact.across)
         return Judged(
             a,
             b,
             motions[order],
+            moved[order],
             logits.double().cpu().numpy()[order],
             network.probability(logits).double().cpu().numpy()[order],
         )

@@ -13,9 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reassembly.assembly.refine import refine
 from reassembly.assembly.search import Found, SearchSettings, search
+from reassembly.assembly.settle import followed, settle
 from reassembly.assembly.table import (
     Candidate,
     Motion,
@@ -156,7 +158,7 @@ class _Run:
             report(self.progress, done, "assembling", self._assembled(table, best))
 
         found = search(table, settings, seed=self.seed, held=self._held(), progress=told)
-        ranked = [self._assembled(table, self._refined(each)) for each in found]
+        ranked = [self._assembled(table, each, self._refined(table, each)) for each in found]
         answer = replace(ranked[0], alternatives=tuple(ranked[1:]))
         report(self.progress, 1.0, "assembling", answer)
         return answer
@@ -170,8 +172,8 @@ class _Run:
 
     def _candidate(self, join: Join, logit: float) -> Candidate:
         a, b = join.first, join.second
-        turn, x, y = motion_of(join.pose, self.rims[a], self.rims[b]).tolist()
-        return Candidate(a, b, (turn, complex(x, y)), logit)
+        motion = _motion(motion_of(join.pose, self.rims[a], self.rims[b]))
+        return Candidate(a, b, motion, logit)
 
     def _candidates(self) -> list[Candidate]:
         finder = self.solver.finder
@@ -196,13 +198,14 @@ class _Run:
             if {join.first, join.second} == {a, b}
         ]
         kept = []
-        for motion, logit in zip(judged.motions, judged.logits, strict=True):
+        for motion, moved, logit in zip(
+            judged.motions, judged.corrected, judged.logits, strict=True
+        ):
             if refused:
                 pose = pose_of(motion, self.rims[a], self.rims[b])
                 if any(same_join(pose, join.pose, self.rims[b]) for join in refused):
                     continue
-            turn, x, y = motion.tolist()
-            kept.append(Candidate(a, b, (turn, complex(x, y)), float(logit)))
+            kept.append(Candidate(a, b, _motion(motion), float(logit), _motion(moved)))
         return kept
 
     def _held(self) -> list[dict[str, Motion]]:
@@ -228,8 +231,7 @@ class _Run:
         return groups
 
     def _lies(self, locked: str) -> Motion:
-        turn, x, y = motions.motion_of(self.locked[locked], self.rims[locked].centre_mm).tolist()
-        return turn, complex(x, y)
+        return _motion(motions.motion_of(self.locked[locked], self.rims[locked].centre_mm))
 
     def _framed(self, group: Mapping[str, Motion]) -> Mapping[str, Motion]:
         """A group in the frame of the locked pieces, since the search may carry them to others."""
@@ -239,27 +241,44 @@ class _Run:
         carry = composed(self._lies(first), inverse(group[first]))
         return {i: composed(carry, motion) for i, motion in group.items()}
 
-    def _refined(self, found: Found) -> Found:
+    def _refined(self, table: Table, found: Found) -> list[Mapping[str, Motion]]:
+        """The groups with the poses that agree best with their joins and with their rims."""
         if not self.solver.refined:
-            return found
+            return list(found.groups)
         held = frozenset(self.locked) | {i for c in self.accepted for i in (c.fixed, c.moving)}
-        groups = tuple(refine(self.rims, g, held) if len(g) > 1 else g for g in found.groups)
-        return replace(found, groups=groups)
+        refined: list[Mapping[str, Motion]] = []
+        for group in found.groups:
+            joins = followed(table, group)
+            weights = [self._likely(c.logit - self.settings.offset) for c in joins]
+            settled = settle(group, joins, weights, held)
+            refined.append(refine(self.rims, settled, held) if len(group) > 1 else group)
+        return refined
 
-    def _assembled(self, table: Table, found: Found) -> Assembly:
-        """Groups as islands, the main one first; pieces that nothing holds are unplaced."""
+    def _likely(self, evidence: float) -> float:
+        """The probability that evidence of the table stands for."""
+        odds = min(30.0, max(-30.0, self.factor * evidence + self.summand))
+        return 1 / (1 + math.exp(-odds))
+
+    def _assembled(
+        self, table: Table, found: Found, refined: Sequence[Mapping[str, Motion]] | None = None
+    ) -> Assembly:
+        """Groups as islands, the main one first; pieces that nothing holds are unplaced.
+
+        Args:
+            refined: the groups' final poses; the search's own if left out.
+        """
         areas = {i: self.puzzle[i].area_mm2 for i in self.puzzle.ids}
         groups = sorted(
-            found.groups,
-            key=lambda g: (not (self.locked.keys() & g.keys()), -sum(areas[i] for i in g)),
+            zip(found.groups, refined or found.groups, strict=True),
+            key=lambda g: (not (self.locked.keys() & g[0].keys()), -sum(areas[i] for i in g[0])),
         )
         islands: list[dict[str, Pose]] = []
         confidence: dict[str, float] = {}
-        for number, group in enumerate(groups):
+        for number, (group, final) in enumerate(groups):
             trusted = self._trusted(table, group, areas)
             if number and (len(group) < 2 or min(trusted.values()) < ISLAND):
                 continue
-            framed = self._framed(group)
+            framed = self._framed(final)
             islands.append({i: self._pose(i, motion) for i, motion in framed.items()})
             confidence |= trusted
         return Assembly.of(self.puzzle, *islands, confidence=confidence)
@@ -278,10 +297,7 @@ class _Run:
             for n, j in enumerate(ids[:k]):
                 motion = composed(inverse(group[j]), group[i])
                 evidence = table.at(j, i, motion)
-                touching = evidence != 0
-                odds = min(30.0, max(-30.0, self.factor * evidence + self.summand))
-                likely = 1 / (1 + math.exp(-odds))
-                steps[k, n] = steps[n, k] = likely if touching else 0.0
+                steps[k, n] = steps[n, k] = self._likely(evidence) if evidence != 0 else 0.0
         place = {i: k for k, i in enumerate(ids)}
         while len(known) < len(ids):
             best = max(
@@ -303,3 +319,8 @@ class _Run:
     def _pose(self, piece: str, motion: Motion) -> Pose:
         locked = self.locked.get(piece)
         return locked or motions.pose_of(to_array(motion), self.rims[piece].centre_mm)
+
+
+def _motion(row: NDArray[np.float64]) -> Motion:
+    turn, x, y = row.tolist()
+    return turn, complex(x, y)
