@@ -13,34 +13,45 @@ among the proposals of their pair.
 A fine-tuned verifier knows the joins it learned from too well. So the judge of a fold hears about
 each puzzle from a verifier that has seen neither it nor the fold: TUNED holds weights, or runs of
 `train --stage verifier`, named by the folds that they did not see, `without-1` to `without-4` and
-`without-12` to `without-34`.
+`without-12` to `without-34`. `--ship FILE` writes weights for the solver instead, with the verifier
+`without`, which has seen all.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from reassembly.assembly.search import SearchSettings, search
-from reassembly.assembly.table import Candidate, Table, to_array
+from reassembly.assembly.settle import followed, settle
+from reassembly.assembly.table import Candidate, Motion, Table, to_array
 from reassembly.config import VerifierConfig
 from reassembly.io.readers import find_puzzles
 from reassembly.matching import motions
+from reassembly.matching.joins import corrected
 from reassembly.matching.rim import rims_of
-from reassembly.matching.verifier import JoinVerifier
+from reassembly.matching.verifier import JoinJudge, JoinVerifier
 from reassembly.metrics import score, summarise
 from reassembly.puzzle import Assembly, Puzzle
 from reassembly.training.joins import JoinPool
-from reassembly.training.judging import JudgeSettings, best_of_pairs, fit_judge, screened_rows
+from reassembly.training.judging import (
+    JudgeSettings,
+    best_of_pairs,
+    fit_judge,
+    fit_network,
+    screened_rows,
+)
 from reassembly.training.verifying import ranks, seen_by
-from reassembly.weights import load_network
+from reassembly.weights import load_network, save_weights
 
 GROWN_FROM = 8
 SHOWN = ("q_pos", "correct", "correct_of_placed", "largest_correct_group", "neighbour_f1")
@@ -57,31 +68,32 @@ class Verifiers:
             self.said = load_file(self.kept)
         self._networks: dict[str, JoinVerifier] = {}
 
-    def say(self, name: str, pool: JoinPool, rows: Tensor, unseen: Sequence[int]) -> Tensor:
-        """Logits (K,) of proposals (K,), those of a pair one after the other, by the verifier that
-        has not seen these folds, numbered from 0.
+    def say(
+        self, name: str, pool: JoinPool, rows: Tensor, unseen: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Logits (K,) and corrections (K, 3) of proposals (K,), those of a pair one after the
+        other, by the verifier that has not seen these folds, numbered from 0.
 
         Args:
             name: of the pool.
         """
         own = "base"
         if self.tuned:
-            own = "without-" + "".join(str(k + 1) for k in sorted(set(unseen)))
-        known = self.said.setdefault(f"{name} {own}", torch.full((len(pool),), torch.nan))
-        fresh = rows[known[rows].isnan()]
+            own = "-".join(["without", "".join(str(k + 1) for k in sorted(set(unseen)))])
+            own = own.removesuffix("-")
+        known = self.said.setdefault(f"{name} {own}", torch.full((len(pool), 4), torch.nan))
+        fresh = rows[known[rows, 0].isnan()]
         if len(fresh):
-            known[fresh] = (
-                seen_by(self._network(own), pool.to(self.device), fresh.to(self.device))[0]
-                .float()
-                .cpu()
-            )
-        return known[rows].float()
+            logits, off = seen_by(self.network(own), pool.to(self.device), fresh.to(self.device))
+            known[fresh] = torch.cat([logits[:, None], off], 1).to(known)
+        return known[rows, 0].float(), known[rows, 1:].float()
 
     def keep(self) -> None:
         if self.kept:
             save_file(self.said, self.kept)
 
-    def _network(self, name: str) -> JoinVerifier:
+    def network(self, name: str) -> JoinVerifier:
+        """The verifier that did not see some folds, such as `without-1`; `without` has seen all."""
         if name not in self._networks:
             path = self.base
             if name != "base":
@@ -94,8 +106,9 @@ class Verifiers:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("data", "folds", "real", "made", "verifier"):
+    for name in ("data", "folds", "real", "verifier"):
         parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--made", type=Path, action="append", required=True, help="repeatable")
     parser.add_argument("--tuned", type=Path, help="verifiers fine-tuned without some folds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tries", type=int, default=6)
@@ -103,46 +116,59 @@ def main() -> None:
     parser.add_argument("--judges", type=int, default=1, help="seeds whose judges are averaged")
     parser.add_argument("--kept", type=Path, help="what verifiers said, kept between runs")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--ship", type=Path, help="write weights that have learned from all folds")
     arguments = parser.parse_args()
     ids = json.loads((arguments.real / "pool.json").read_text())["source"]["puzzles"]
     folds = json.loads(arguments.folds.read_text())["folds"]
     fold_of = torch.tensor([next(k for k, f in enumerate(folds) if i in f) for i in ids])
     sources = {source.id: source for source in find_puzzles(arguments.data)}
-    real, made = JoinPool.load(arguments.real), JoinPool.load(arguments.made)
+    real = JoinPool.load(arguments.real)
+    mades = {str(path): JoinPool.load(path) for path in arguments.made}
     of_row = fold_of[real.tensors["puzzle"].long()]
     settings = JudgeSettings(seed=arguments.seed, shown=arguments.shown)
     verifiers = Verifiers(arguments)
+    if arguments.ship:
+        ship(arguments.ship, real, of_row, mades, verifiers, settings)
+        return
     rows, found, judged = [], [], []
     for fold in range(len(folds)):
-        learnt = [(real, "real", (of_row == k).nonzero()[:, 0], k) for k in range(len(folds))]
-        held = learnt.pop(fold)
-        learnt.append((made, "made", torch.arange(len(made)), fold))
-        real_part = real.taken((of_row != fold).nonzero()[:, 0])
-        screen = fit_judge([real_part, made], [None, None], settings)
-        shown, seen = [], []
-        for pool, name, chosen, other in (*learnt, held):
+        others = real.taken((of_row != fold).nonzero()[:, 0])
+        screen = fit_judge([others, *mades.values()], [None] * (1 + len(mades)), settings)
+
+        def said(
+            name: str, pool: JoinPool, chosen: Tensor, unseen: Sequence[int], screen: JoinJudge
+        ) -> tuple[JoinPool, Tensor, Tensor]:
             kept = chosen[screened_rows(pool.taken(chosen), screen, settings.shown)]
-            seen.append(verifiers.say(name, pool, kept, (fold, other)))
-            shown.append((pool, kept))
-        verifiers.keep()
-        # Real puzzles are one pool to the judge, whoever told about them.
-        pools = [
-            real.taken(torch.cat([kept for _, kept in shown[:-2]])),
-            made.taken(shown[-2][1]),
+            return pool.taken(kept), *verifiers.say(name, pool, kept, unseen)
+
+        heard = [
+            said("real", real, (of_row == k).nonzero()[:, 0], (fold, k), screen)
+            for k in range(len(folds))
         ]
-        told = [torch.cat(seen[:-2]), seen[-2]]
-        own, said = real.taken(shown[-1][1]), seen[-1]
+        own, own_said, off = heard.pop(fold)
+        # Real puzzles are one pool to the judge, whoever told about them.
+        names = real.tensors
+        merged = {n: torch.cat([pool.tensors[n] for pool, _, _ in heard]) for n in names}
+        pools, told = (
+            [JoinPool(merged, real.pictures)],
+            [torch.cat([logits for _, logits, _ in heard])],
+        )
+        for name, made in mades.items():
+            pool, logits, _ = said(name, made, torch.arange(len(made)), (fold,), screen)
+            pools.append(pool)
+            told.append(logits)
+        verifiers.keep()
         logits = torch.zeros(len(own))
         for seed in range(arguments.judges):
             judge = fit_judge(pools, told, replace(settings, seed=arguments.seed + seed))
             with torch.no_grad():
-                logits += judge(own.tensors["evidence"], said) / arguments.judges
+                logits += judge(own.tensors["evidence"], own_said) / arguments.judges
         found.append(ranks(logits, own.tensors["label"], own.tensors["pair"]))
         best, true = best_of_pairs(own, logits)
         judged.append(torch.stack([best, true.float()], 1))
         for number in (fold_of == fold).nonzero()[:, 0].tolist():
             puzzle = sources[ids[number]].load()
-            answer = assembled(puzzle, own, logits, number, arguments)
+            answer = assembled(puzzle, own, logits, off, number, arguments)
             rows.append({"id": puzzle.id, **score(puzzle, answer, "strict")})
             print(puzzle.id, *(f"{name} {rows[-1][name]:.3f}" for name in SHOWN[:2]), flush=True)
     summary = summarise(rows)
@@ -164,29 +190,34 @@ def main() -> None:
 def assembled(
     puzzle: Puzzle,
     pool: JoinPool,
-    logits: torch.Tensor,
+    logits: Tensor,
+    off: Tensor,
     number: int,
     arguments: argparse.Namespace,
 ) -> Assembly:
-    """The assembly that these logits of a puzzle's proposals lead to."""
+    """The assembly that these logits and corrections of a puzzle's proposals lead to."""
     rims = rims_of(puzzle)
     rows = (pool.tensors["puzzle"] == number).nonzero()[:, 0]
     ends = torch.stack([pool.tensors[n][rows] for n in ("fixed", "moving")])
     first = int(ends.min())
     names = list(puzzle.ids)
+    place = [pool.tensors[n][rows].double().numpy() for n in ("motion", "middle", "across")]
+    moved = corrected(place[0], off[rows].double().numpy(), *place[1:])
     candidates = [
-        Candidate(names[a - first], names[b - first], (turn, complex(x, y)), logit)
-        for (a, b), (turn, x, y), logit in zip(
-            ends.T.tolist(),
-            pool.tensors["motion"][rows].tolist(),
-            logits[rows].tolist(),
-            strict=True,
+        Candidate(names[a - first], names[b - first], as_motion(row), logit, as_motion(end))
+        for (a, b), row, logit, end in zip(
+            ends.T.tolist(), place[0], logits[rows].tolist(), moved, strict=True
         )
     ]
     table = Table(rims, candidates, grown_from=GROWN_FROM)
     settings = SearchSettings(tries=arguments.tries, least=-float("inf"))
     best = search(table, settings, seed=arguments.seed)[0]
-    groups = sorted(best.groups, key=lambda g: -sum(rims[i].area_mm2 for i in g))
+    groups = []
+    for group in best.groups:
+        joins = followed(table, group)
+        weights = torch.tensor([c.logit for c in joins]).sigmoid().tolist()
+        groups.append(settle(group, joins, weights))
+    groups.sort(key=lambda g: -sum(rims[i].area_mm2 for i in g))
     return Assembly.of(
         puzzle,
         *(
@@ -194,6 +225,38 @@ def assembled(
             for group in groups
         ),
     )
+
+
+def as_motion(row: NDArray[np.float64]) -> Motion:
+    turn, x, y = row.tolist()
+    return turn, complex(x, y)
+
+
+def ship(
+    out: Path,
+    real: JoinPool,
+    of_row: Tensor,
+    mades: Mapping[str, JoinPool],
+    verifiers: Verifiers,
+    settings: JudgeSettings,
+) -> None:
+    """Writes what the solver uses: the verifier that has seen all folds, and a screen and a judge
+    of all puzzles. About real ones, the judge hears from verifiers that had not seen them."""
+
+    def look(number: int, rows: Tensor) -> Tensor:
+        if number:
+            name, pool = list(mades.items())[number - 1]
+            return verifiers.say(name, pool, rows, ())[0]
+        logits = torch.zeros(len(rows))
+        for fold in of_row.unique().tolist():
+            own = of_row[rows] == fold
+            logits[own] = verifiers.say("real", real, rows[own], (fold,))[0]
+        return logits
+
+    whole = verifiers.network("without")
+    network = fit_network([real, *mades.values()], whole, settings, look=look)
+    verifiers.keep()
+    save_weights(out, network.state_dict(), "joins", asdict(whole.config))
 
 
 if __name__ == "__main__":

@@ -855,7 +855,7 @@ def prepare(
     matcher: Annotated[
         str | None,
         typer.Option(
-            help="With --joins: weights whose matches are evidence.", show_default="pairingnet"
+            help="With --joins: weights whose matches are evidence.", show_default="matcher"
         ),
     ] = None,
     device: Annotated[Device, typer.Option(help="Where networks compute.")] = Device.cpu,

@@ -62,7 +62,7 @@ class FinderSettings:
 
     keep: int = 200
     """Proposals of a pair."""
-    shown: int = 40
+    shown: int = 100
     """Of them, those that the verifier sees."""
     partners: int = 14
     """In large puzzles: with how many likely neighbours each piece is compared."""

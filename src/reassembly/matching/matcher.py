@@ -18,7 +18,10 @@ from reassembly.training.views import contour
 if TYPE_CHECKING:
     from reassembly.solvers.pairingnet import Codes, PairingNet
 
-__all__ = ["Matcher", "Seen", "load_matcher"]
+__all__ = ["MATCHER", "Matcher", "Seen", "load_matcher"]
+
+MATCHER = "matcher"
+"""Weights of the package: PairingNet's network, trained on `realistic` puzzles."""
 
 Floats = NDArray[np.float32]
 
@@ -93,5 +96,5 @@ def load_matcher(weights: str | None = None, device: str = "cpu") -> Matcher:
     from reassembly.solvers.pairingnet import PairingNet
     from reassembly.weights import load_network
 
-    network, digest = load_network("pairingnet", PairingNet, PairingNetConfig, weights)
+    network, digest = load_network("pairingnet", PairingNet, PairingNetConfig, weights or MATCHER)
     return Matcher(network, digest, device)

@@ -200,10 +200,11 @@ def prepare_joins(
     Returns:
         How many `puzzles` were worked through now, and how many were `kept`.
     """
+    from reassembly.matching.matcher import MATCHER
     from reassembly.weights import check_weights
 
     settings = settings or JoinSettings()
-    check_weights(settings.matcher or "pairingnet", "pairingnet")
+    check_weights(settings.matcher or MATCHER, "pairingnet")
     folder = Path(out)
     about = {
         "format": FORMAT,

@@ -17,6 +17,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from reassembly.config import VerifierConfig
 from reassembly.errors import InputError
+from reassembly.matching.joins import FinderSettings
 from reassembly.matching.verifier import JoinJudge, JoinNetwork, JoinVerifier
 from reassembly.training.joins import FALSE, TRUE, JoinPool, pool_folders
 from reassembly.training.verifying import seen_by
@@ -29,7 +30,6 @@ __all__ = [
     "fit_judge",
     "fit_network",
     "join_pools",
-    "screened",
     "screened_rows",
     "train_judge",
 ]
@@ -50,7 +50,7 @@ class JudgeSettings:
     false: int = 896
     """False ones."""
     hidden: int = 24
-    shown: int = 40
+    shown: int = FinderSettings.shown
     """Proposals of a pair that the judge learns from: those that the screen lets through."""
     seed: int = 0
 
@@ -138,11 +138,14 @@ def fit_network(
     verifier: JoinVerifier,
     settings: JudgeSettings | None = None,
     progress: Callable[[int, int, str], None] | None = None,
+    look: Callable[[int, Tensor], Tensor] | None = None,
 ) -> JoinNetwork:
     """Screen, verifier and judge together, calibrated.
 
     Args:
         pools: of all pairs of their puzzles, or probabilities come out too high.
+        look: gives the logits (K,) of proposals (K,) of a pool, by its number, where they are not
+            to be the verifier's own: it knows joins that it has learned from too well.
     """
     settings = settings or JudgeSettings()
     steps, done = len(pools) + PARTS + 2, 0
@@ -158,9 +161,10 @@ def fit_network(
     network.screen = fit_judge(pools, [None] * len(pools), settings)
     told("fitting the screen")
     shown, seen = [], []
-    for pool in pools:
-        shown.append(screened(pool, network.screen, settings.shown))
-        seen.append(seen_by(verifier, shown[-1], torch.arange(len(shown[-1])))[0])
+    for number, pool in enumerate(pools):
+        rows = screened_rows(pool, network.screen, settings.shown)
+        shown.append(pool.taken(rows))
+        seen.append(look(number, rows) if look else seen_by(verifier, pool, rows)[0])
         told("looking at joins")
     best: list[tuple[Tensor, Tensor]] = []
     for part in range(PARTS):
@@ -178,13 +182,9 @@ def fit_network(
     return network.eval()
 
 
-def screened(pool: JoinPool, screen: JoinJudge, count: int) -> JoinPool:
-    """Of every pair the proposals that the screen likes best: what the verifier is shown."""
-    return pool.taken(screened_rows(pool, screen, count))
-
-
 def screened_rows(pool: JoinPool, screen: JoinJudge, count: int) -> Tensor:
-    """Their numbers, pair by pair, the best first."""
+    """Of every pair the proposals that the screen likes best, which are those that the verifier is
+    shown: their numbers, pair by pair, the best first."""
     with torch.no_grad():
         logits = screen(pool.tensors["evidence"], torch.zeros(len(pool)))
     pair = pool.tensors["pair"]
