@@ -21,7 +21,15 @@ from reassembly.puzzle import Fragment
 if TYPE_CHECKING:
     from reassembly.matching.matcher import Matcher
 
-__all__ = ["SEGMENTS", "WIDTH", "Coded", "as_floats", "code_fragments", "coder_digest", "one_thread"]
+__all__ = [
+    "SEGMENTS",
+    "WIDTH",
+    "Coded",
+    "as_floats",
+    "code_fragments",
+    "coder_digest",
+    "one_thread",
+]
 
 SEGMENTS = 96
 """Along each outline, at even distances: every other point of those the network looks at."""

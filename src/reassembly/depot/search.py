@@ -1,17 +1,18 @@
 """Which fragments of a depot may join a piece, and where.
 
-First, the index tells for every segment of the piece which segments of the depot are likest what it
-lacks. Each such pair says how the two pieces would lie; where several say the same, they speak for
-each other (a Hough vote). Together with how alike the pieces are as wholes, that gives a short list.
-Then all segments of the short list are compared with all of the piece, from both sides, and vote
-again.
+First, the index tells for every segment of the piece which segments of the depot are likest what
+it lacks. Each such pair says how the two pieces would lie; where several say the same, they speak
+for each other (a Hough vote). Together with how alike the pieces are as wholes, that gives a short
+list. Then all segments of the short list are compared with all of the piece, from both sides, and
+vote again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,14 @@ from reassembly.errors import InputError
 from reassembly.io.images import is_image_name
 from reassembly.pose import Pose
 
-__all__ = ["Candidate", "Searcher", "find_candidates", "open_searcher"]
+__all__ = [
+    "Candidate",
+    "Searcher",
+    "coded_piece",
+    "find_candidates",
+    "open_searcher",
+    "with_pictures",
+]
 
 Floats = NDArray[np.float64]
 
@@ -36,12 +44,13 @@ TURN_DEG, SHIFT_MM = 15.0, 10.0
 """Votes for poses that differ by less count together."""
 GRIDS = [(turn, x, y) for turn in (0.0, 0.5) for x in (0.0, 0.5) for y in (0.0, 0.5)]
 """By how much of a cell the grids of poses are shifted, lest a grid's lines part what agrees."""
-SHARPNESS, NOTHING = 12.0, 6.0
-"""How steeply a match's weight grows with similarity, and the logarithm of the weight of none."""
+SHARPNESS, NOTHING = 24.0, 11.3
+"""How steeply a match's weight grows with similarity, and the logarithm of the weight of none, as
+the network learned them."""
 FAINT = 0.02
 """Matches that are less sure do not vote."""
-WEIGHTS = (0.0, 1.0, 1.0)
-"""Of the score: a constant, the votes' logarithm, and the likeness of the pieces."""
+ENOUGH = 5.0
+"""Votes, in sure matches, that count in full even where no other candidate has as many."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,8 @@ class Candidate:
 
     id: str
     score: float
-    """From 0 to 1, higher for what looks more like a join; no probability in a depot of any size."""
+    """From 0 to 1, half of it for the votes, half for the likeness of the pieces. It ranks; it is
+    no probability."""
     pose: Pose
     """Roughly how it would lie, in the piece's own frame."""
     contact_mm: float
@@ -93,20 +103,15 @@ class Searcher:
         chosen = np.argsort(-rank, kind="stable")[: max(count, short_list)]
         chosen = np.sort(chosen[~own[chosen]])
         compared = self._compare(piece, chosen)
-        constant, of_votes, of_likeness = WEIGHTS
-        logit = (
-            constant
-            + of_votes * np.log(compared.votes + FAINT)
-            + of_likeness * likeness[chosen].astype(np.float64)
-        )
-        score = 1 / (1 + np.exp(-logit))
+        votes = compared.votes / max(compared.votes.max(initial=0.0), ENOUGH)
+        score = (votes + likeness[chosen].clip(0.0, 1.0)) / 2
         step_mm = float(np.hypot(*(np.roll(piece.frames, -1, 0) - piece.frames)[:, :2].T).mean())
-        best = np.argsort(-logit, kind="stable")[:count]
+        best = np.argsort(-score, kind="stable")[:count]
         return [
             Candidate(
                 self.ids[chosen[k]],
                 float(score[k]),
-                Pose(*compared.shift[k], -float(compared.turn[k])),
+                Pose(*compared.shift[k].tolist(), -float(compared.turn[k])),
                 float(compared.segments[k]) * step_mm,
                 (float(compared.at[k, 0]), float(compared.at[k, 1])),
                 (float(compared.other_at[k, 0]), float(compared.other_at[k, 1])),
@@ -202,6 +207,8 @@ def coded_piece(
             depot.folder,
         )
     digest, coded = code_picture(fragment, mm_per_px)
+    # Under the id that it has in the index, so that it is no candidate for itself.
+    coded = replace(coded, id=depot.id_of(Path(fragment).resolve()) or "")
     if digest != depot.note("coder"):
         raise InputError(
             "this index was made with another version of the network",
@@ -213,8 +220,6 @@ def coded_piece(
 
 def with_pictures(depot: Depot, candidates: Sequence[Candidate]) -> list[Candidate]:
     """The same, with the paths of their pictures."""
-    from dataclasses import replace
-
     pictures = depot.pictures()
     return [replace(one, picture=pictures[one.id]) for one in candidates]
 

@@ -15,7 +15,7 @@ from reassembly.depot.store import SEARCH_FILE, Depot, file_digest
 from reassembly.errors import InputError
 from reassembly.io.files import atomic_write
 
-__all__ = ["SearchFile", "open_search_file", "write_search_file"]
+__all__ = ["SearchFile", "open_search_file", "search_on_one_thread", "write_search_file"]
 
 EXACT_BELOW = 20_000
 """Segments up to which all are compared."""
@@ -103,6 +103,11 @@ def write_search_file(depot: Depot, progress: Callable[[int, int, str], None] | 
     data = faiss.serialize_index(index).tobytes()
     atomic_write(path, data)
     depot.set_note("search", _digest(data))
+
+
+def search_on_one_thread() -> None:
+    """Processes side by side then do not wait for each other."""
+    _faiss().omp_set_num_threads(1)
 
 
 def _digest(data: bytes) -> str:

@@ -27,7 +27,17 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, defer, mapped_colum
 from reassembly.depot.coding import SEGMENTS, WIDTH, Coded
 from reassembly.errors import InputError
 
-__all__ = ["DATABASE", "SEARCH_FILE", "Depot", "FragmentRow", "Read", "Summary", "Unit", "file_digest", "open_depot"]
+__all__ = [
+    "DATABASE",
+    "SEARCH_FILE",
+    "Depot",
+    "FragmentRow",
+    "Read",
+    "Summary",
+    "Unit",
+    "file_digest",
+    "open_depot",
+]
 
 DATABASE, SEARCH_FILE = "depot.sqlite", "segments.faiss"
 FORMAT = 1
@@ -181,7 +191,7 @@ class Depot:
     def units(self) -> dict[str, str]:
         """Stamps by key."""
         with self.errors(), Session(self._engine) as session:
-            return {key: stamp for key, stamp in session.execute(select(UnitRow.key, UnitRow.stamp))}
+            return dict(session.execute(select(UnitRow.key, UnitRow.stamp)).tuples().all())
 
     def __len__(self) -> int:
         with self.errors(), Session(self._engine) as session:
@@ -218,6 +228,11 @@ class Depot:
                 session.expunge(row)
                 self._check(row)
             return row
+
+    def id_of(self, picture: Path) -> str | None:
+        """The id of the fragment of a picture."""
+        with self.errors(), Session(self._engine) as session:
+            return session.scalar(select(FragmentRow.id).where(FragmentRow.picture == str(picture)))
 
     def coded(self, row: FragmentRow) -> Coded:
         """A row as what was coded."""
@@ -264,7 +279,13 @@ class Depot:
         """By fragment id, where its picture is."""
         with self.errors(), Session(self._engine) as session:
             found = session.execute(select(FragmentRow.id, FragmentRow.picture))
-            return {fragment: picture for fragment, picture in found}
+            return dict(found.tuples().all())
+
+    def scales(self) -> dict[str, float]:
+        """By fragment id, mm per pixel."""
+        with self.errors(), Session(self._engine) as session:
+            found = session.execute(select(FragmentRow.id, FragmentRow.mm_per_px))
+            return dict(found.tuples().all())
 
     def summary(self) -> Summary:
         """What is known of all fragments at once."""
