@@ -191,7 +191,9 @@ class Depot:
     def units(self) -> dict[str, str]:
         """Stamps by key."""
         with self.errors(), Session(self._engine) as session:
-            return dict(session.execute(select(UnitRow.key, UnitRow.stamp)).tuples().all())
+            return {
+                row.key: row.stamp for row in session.execute(select(UnitRow.key, UnitRow.stamp))
+            }
 
     def __len__(self) -> int:
         with self.errors(), Session(self._engine) as session:
@@ -279,13 +281,13 @@ class Depot:
         """By fragment id, where its picture is."""
         with self.errors(), Session(self._engine) as session:
             found = session.execute(select(FragmentRow.id, FragmentRow.picture))
-            return dict(found.tuples().all())
+            return {row.id: row.picture for row in found}
 
     def scales(self) -> dict[str, float]:
         """By fragment id, mm per pixel."""
         with self.errors(), Session(self._engine) as session:
             found = session.execute(select(FragmentRow.id, FragmentRow.mm_per_px))
-            return dict(found.tuples().all())
+            return {row.id: row.mm_per_px for row in found}
 
     def summary(self) -> Summary:
         """What is known of all fragments at once."""
