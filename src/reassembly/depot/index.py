@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from reassembly.depot.coding import Coded, code_fragments, coder_digest, one_thread
-from reassembly.depot.search_file import write_search_file
+from reassembly.depot.search_file import check_faiss, write_search_file
 from reassembly.depot.store import Depot, Read, Unit, open_depot
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.files import check_output_folder
@@ -82,6 +82,7 @@ def index_folder(
     """
     if workers is not None and workers < 1:
         raise InputError(f"{workers} workers cannot work", "Give --workers 1 or more")
+    check_faiss()
     check_cluster(ray)
     works = _works(Path(path), _Wish(mm_per_px, strict))
     check_output_folder(out, force=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from importlib import import_module
@@ -15,7 +16,13 @@ from reassembly.depot.store import SEARCH_FILE, Depot, file_digest
 from reassembly.errors import InputError
 from reassembly.io.files import atomic_write
 
-__all__ = ["SearchFile", "open_search_file", "search_on_one_thread", "write_search_file"]
+__all__ = [
+    "SearchFile",
+    "check_faiss",
+    "open_search_file",
+    "search_on_one_thread",
+    "write_search_file",
+]
 
 EXACT_BELOW = 20_000
 """Segments up to which all are compared."""
@@ -102,18 +109,17 @@ def write_search_file(depot: Depot, progress: Callable[[int, int, str], None] | 
         progress(count, count, "arranging")
     data = faiss.serialize_index(index).tobytes()
     atomic_write(path, data)
-    depot.set_note("search", _digest(data))
+    depot.set_note("search", hashlib.sha256(data).hexdigest())
+
+
+def check_faiss() -> None:
+    """Raises `InputError` where FAISS is missing: to be called before anything is written."""
+    _faiss()
 
 
 def search_on_one_thread() -> None:
     """Processes side by side then do not wait for each other."""
     _faiss().omp_set_num_threads(1)
-
-
-def _digest(data: bytes) -> str:
-    import hashlib
-
-    return hashlib.sha256(data).hexdigest()
 
 
 def _faiss() -> Any:
