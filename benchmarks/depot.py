@@ -77,13 +77,16 @@ def true_joins(rows: Sequence[FragmentRow]) -> dict[str, set[str]]:
         document = json.loads((Path(unit) / "data.json").read_text(encoding="utf-8"))
         poses = {}
         for entry in document["fragments"]:
+            if "pixel_position" not in entry:  # A stray.
+                continue
             with Image.open(Path(unit) / entry["filename"]) as picture:
                 frame = picture.size
             poses[entry["filename"]] = from_repair(
-                *entry["pixel_position"], entry["rotation"], frame, document["mm_per_px"]
+                *entry["pixel_position"], entry["rotation"], frame, pieces[0].mm_per_px
             )
         outlines = Outlines({row.id: shapely.from_wkb(row.outline) for row in pieces})
-        truth = {row.id: poses[Path(row.picture).name] for row in pieces}
+        names = {row.id: Path(row.picture).name for row in pieces}
+        truth = {i: poses[name] for i, name in names.items() if name in poses}
         for a, b in shared_edges(outlines, truth):
             joins[a].add(b)
             joins[b].add(a)

@@ -111,12 +111,12 @@ class Searcher:
             Candidate(
                 self.ids[chosen[k]],
                 float(score[k]),
-                Pose(*compared.shift[k].tolist(), -float(compared.turn[k])),
+                Pose(float(x), float(y), -float(compared.turn[k])),
                 float(compared.segments[k]) * step_mm,
                 (float(compared.at[k, 0]), float(compared.at[k, 1])),
                 (float(compared.other_at[k, 0]), float(compared.other_at[k, 1])),
             )
-            for k in best
+            for k, (x, y) in zip(best, compared.shift[best], strict=True)
         ]
 
     def _likeness(self, piece: Coded) -> NDArray[np.float32]:
