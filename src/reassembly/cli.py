@@ -24,6 +24,7 @@ from reassembly._version import __version__
 from reassembly.errors import InputError, InputWarning
 
 if TYPE_CHECKING:
+    from reassembly.depot.search import Candidate
     from reassembly.matching.joins import Join
     from reassembly.puzzle import Assembly, Puzzle
     from reassembly.solvers import Progress, ProgressCallback
@@ -329,27 +330,142 @@ def joins(
     mm_per_px: MmPerPx = None,
     strict: Strict = False,
     force: Force = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes that compare pieces side by side.", show_default="1", min=1),
+    ] = None,
+    ray: RayAddress = None,
 ) -> None:
     """List which pieces join and how, the likeliest first, with pictures and figures."""
     import reassembly
     from reassembly.io.files import check_output_folder
     from reassembly.io.joins_report import save_joins
-    from reassembly.matching.joins import load_finder
+    from reassembly.matching.joins import Given, load_finder, shared_out
     from reassembly.solvers.settings import check_device_here
+    from reassembly.workers import check_cluster
 
+    check_cluster(ray)
     check_device_here(device.value)
     finder = load_finder(weights, device=device.value)
     check_output_folder(out, force)
     puzzle = _load(path, mm_per_px, strict)
-    with _joins_bar(f"{len(puzzle)} pieces") as (progress, tell):
+    given = Given(path, mm_per_px, weights, device.value)
+    with (
+        shared_out(given, out, workers=workers, ray=ray) as compare,
+        _joins_bar(f"{len(puzzle)} pieces") as (progress, tell),
+    ):
         found = reassembly.find_joins(
-            puzzle, per_pair=per_pair, piece=piece, progress=progress, tell=tell, finder=finder
+            puzzle,
+            per_pair=per_pair,
+            piece=piece,
+            progress=progress,
+            tell=tell,
+            finder=finder,
+            compare=compare,
         )
     found = found[:limit]
     with _counting_bar("pictures") as drawing:
         save_joins(found, puzzle, out, force=force, progress=drawing)
     _print_joins(found)
     _say(f"{_count(len(found), 'join')} written to {out}: look at {out / 'joins.html'} first.")
+
+
+@app.command("index")
+def index_fragments(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="Folder of fragments, or of puzzles.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", help="The index: a new folder, or one to add to.", show_default=False
+        ),
+    ],
+    mm_per_px: MmPerPx = None,
+    strict: Strict = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes that read pictures side by side.", show_default="1", min=1),
+    ] = None,
+    ray: RayAddress = None,
+) -> None:
+    """Index a depot of fragments, for find-joins. Carries on after a kill."""
+    from reassembly.depot.index import index_folder
+
+    with _counting_bar("index") as progress:
+        done = index_folder(
+            path,
+            out,
+            mm_per_px=mm_per_px,
+            strict=strict,
+            workers=workers,
+            ray=ray,
+            progress=progress,
+        )
+    _say(f"{_count(done.fragments, 'fragment')} in {out}, {done.added} of them added now.")
+
+
+@app.command("find-joins")
+def find_joins(
+    index: Annotated[Path, typer.Option(help="What `reassembly index` made.", show_default=False)],
+    fragment: Annotated[
+        str | None,
+        typer.Argument(help="A picture, or a fragment's id in the index.", show_default=False),
+    ] = None,
+    count: Annotated[int, typer.Option(help="Candidates that are told at most.", min=1)] = 50,
+    every: Annotated[
+        bool, typer.Option("--all", help="Part the whole depot into likely objects.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder to write to.", show_default=False)
+    ] = None,
+    mm_per_px: MmPerPx = None,
+    force: Force = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="With --all: processes side by side.", show_default="1", min=1),
+    ] = None,
+    ray: RayAddress = None,
+) -> None:
+    """Find fragments of a depot that may join one piece; or part the depot into objects."""
+    from reassembly.io.files import check_output_folder
+
+    if every == (fragment is not None):
+        raise InputError("one fragment is needed, or --all", "Name a fragment, or add --all")
+    if out is not None:
+        check_output_folder(out, force)
+    if fragment is not None:
+        from reassembly.depot.report import save_candidates
+        from reassembly.depot.search import find_candidates
+
+        if workers is not None or ray is not None:
+            raise InputError(
+                "one fragment is looked for in one process", "Add --all to ask for all"
+            )
+        with _spinner(f"searching {index}"):
+            found = find_candidates(fragment, index, count=count, mm_per_px=mm_per_px)
+        if out is not None:
+            save_candidates(fragment, found, out, force=force)
+        _print_candidates(found)
+        if out is not None:
+            _say(f"{_count(len(found), 'candidate')} written to {out / 'candidates.csv'}.")
+        return
+    from reassembly.depot.objects import find_objects, save_objects
+
+    if out is None:
+        raise InputError("--all writes a folder for each object", "Add --out DIR")
+    with _counting_bar("depot") as progress:
+        objects = find_objects(index, workers=workers, ray=ray, progress=progress)
+        save_objects(objects, index, out, force=force, progress=progress)
+    inside = sum(map(len, objects.groups))
+    _say(
+        f"{_count(len(objects.groups), 'likely object')} of {_count(inside, 'fragment')}; "
+        f"{len(objects.alone)} belong nowhere."
+    )
+    _say(f"Solve them with: reassembly solve {out} --each --out solved")
 
 
 @app.command()
@@ -1180,6 +1296,23 @@ def _print_joins(joins: Sequence[Join]) -> None:
     _print(table)
 
 
+def _print_candidates(candidates: Sequence[Candidate]) -> None:
+    """The best."""
+    from rich.markup import escape
+
+    from reassembly.io.markup import fixed
+
+    table = _narrow_table(None, "fragments that may join, the likeliest first")
+    table.add_column("fragment", overflow="fold")
+    for heading in ("score", "turned deg", "match mm", "at x, y mm"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in candidates[:JOINS_SHOWN]:
+        at = f"{one.at_mm[0]:.0f}, {one.at_mm[1]:.0f}"
+        turned = f"{one.pose.rotation_deg:.0f}"
+        table.add_row(escape(one.id), f"{one.score:.3f}", turned, fixed(one.contact_mm), at)
+    _print(table)
+
+
 def _print_reproduced(page: Path) -> None:
     """How many rows of each table have figures."""
     import json
@@ -1327,8 +1460,8 @@ def _show_warning(
 
 def _interrupted() -> NoReturn:
     typer.echo(
-        "interrupted: `bench`, `prepare`, `reproduce` and `solve --each` carry on when called "
-        "again, `generate` and `train` with --resume",
+        "interrupted: `bench`, `index`, `prepare`, `reproduce` and `solve --each` carry on when "
+        "called again, `generate` and `train` with --resume",
         err=True,
     )
     sys.exit(130)

@@ -6,13 +6,20 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from reassembly.bench import bench
+from reassembly.depot.index import index_folder
+from reassembly.depot.objects import find_objects
+from reassembly.depot.store import open_depot
 from reassembly.errors import InputError
+from reassembly.io.readers import find_puzzles, load
+from reassembly.matching.joins import Given, find_joins, load_finder, shared_out
 from reassembly.solvers.batch import solve_each
 from reassembly.synthetic.dataset import generate
 from reassembly.workers import Died, cluster, run_each
 from tests.cluster import jobs
+from tests.joining import saved
 
 pytestmark = pytest.mark.slow
 
@@ -119,3 +126,44 @@ def test_without_ray_the_error_tells_how_to_get_it(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"pip install \"reassembly\[ray\]\""):
         generate(tmp_path / "out", ray="auto", **SMALL)
     assert not (tmp_path / "out").exists()
+
+
+def test_joins_are_the_same_as_of_one_process(
+    ray_cluster, kill_a_worker, made, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    weights = str(saved(tmp_path / "joins.safetensors"))
+    path = find_puzzles(made)[0].path
+    puzzle, finder = load(path), load_finder(weights)
+    told, killed = [], []
+
+    def tell(joins):
+        told.extend(joins)
+        if not killed:
+            killed.append(joins)
+            kill_a_worker()
+
+    alone = find_joins(puzzle, finder=finder)
+    given = Given(path, weights=weights)
+    with shared_out(given, "out", ray=ray_cluster.address) as compare:
+        shared = find_joins(puzzle, finder=finder, compare=compare, tell=tell)
+    assert killed and shared == alone and sorted(told, key=str) == sorted(alone, key=str)
+    assert not Path("out").exists()
+    with shared_out(given, "out", workers=2) as compare:
+        assert find_joins(puzzle, finder=finder, compare=compare) == alone
+    torch.set_num_threads(before)
+
+
+def test_an_index_is_the_same_as_of_one_process(ray_cluster, made, tmp_path):
+    pytest.importorskip("faiss")
+    found = []
+    for name, ray in (("one", None), ("cluster", ray_cluster.address)):
+        assert index_folder(made, tmp_path / name, ray=ray).added > 20
+        depot = open_depot(tmp_path / name)
+        found.append({row.id: row.check for row in depot.rows()})
+        depot.close()
+    assert found[0] == found[1]
+    one, other = (find_objects(tmp_path / "one", ray=r) for r in (None, ray_cluster.address))
+    assert one == other

@@ -6,16 +6,21 @@ pieces join, how they lie, how far they gape and overlap, and how likely it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import combinations
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reassembly.errors import InputError
+from reassembly.errors import InputError, InputWarning
 from reassembly.matching.correlate import ProposeSettings, propose
 from reassembly.matching.crops import Pictures, crops_of_pair, pictures_of
 from reassembly.matching.evidence import contacts, evidence
@@ -26,11 +31,21 @@ from reassembly.matching.strip import strips
 from reassembly.matching.verifier import JoinNetwork
 from reassembly.pose import Pose
 from reassembly.puzzle import Puzzle
+from reassembly.workers import Cluster, Died, check_cluster, cluster, run_each
 
 if TYPE_CHECKING:
     from reassembly.solvers.base import ProgressCallback
 
-__all__ = ["FinderSettings", "Join", "JoinFinder", "Judged", "find_joins", "load_finder"]
+__all__ = [
+    "FinderSettings",
+    "Given",
+    "Join",
+    "JoinFinder",
+    "Judged",
+    "find_joins",
+    "load_finder",
+    "shared_out",
+]
 
 Floats = NDArray[np.float64]
 
@@ -166,6 +181,107 @@ class Looked:
     pictures: Pictures
 
 
+Compare = Callable[[Looked, Sequence[tuple[str, str]]], Iterable[Judged]]
+"""Judges pairs of a puzzle that was looked at."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a process needs to see a puzzle as another does."""
+
+    path: Path
+    mm_per_px: float | None = None
+    weights: str | None = None
+    device: str = "cpu"
+
+
+@contextmanager
+def shared_out(
+    given: Given,
+    out: str | PathLike[str],
+    *,
+    workers: int | None = None,
+    ray: str | None = None,
+) -> Iterator[Compare | None]:
+    """Judges pairs in several processes, each of which reads the puzzle for itself.
+
+    Args:
+        given: the puzzle that `find_joins` is asked about.
+        out: the folder to be written to: every machine of a cluster must see it.
+        workers: processes at a time; None is this one alone, or what the cluster has room for.
+        ray: address of a Ray cluster.
+
+    Yields:
+        What to give to `find_joins`; None where it is to work in this process.
+    """
+    if workers is not None and workers < 1:
+        raise InputError(f"{workers} workers cannot work", "Give --workers 1 or more")
+    if workers is None and ray is None:
+        yield None
+        return
+    check_cluster(ray)
+    folder = Path(out)
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with cluster(ray, folder) as machines:
+            yield partial(_judged_elsewhere, given, workers, machines)
+    finally:
+        if made:
+            with suppress(OSError):  # Results are in it.
+                folder.rmdir()
+
+
+def _judged_elsewhere(
+    given: Given,
+    workers: int | None,
+    machines: Cluster | None,
+    looked: Looked,
+    pairs: Sequence[tuple[str, str]],
+) -> Iterator[Judged]:
+    # Pairs of the same larger piece stay together, since `propose` compares them in one go.
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for pair in pairs:
+        larger = max(pair, key=lambda i: (looked.rims[i].radius_mm, i))
+        groups.setdefault(larger, []).append(pair)
+    tasks = sorted((tuple(group) for group in groups.values()), key=len, reverse=True)
+    for task, outcome in run_each(
+        partial(_judge_group, given),
+        tasks,
+        workers=workers,
+        machines=machines,
+        prepare=_one_thread,
+        gpu=given.device == "cuda",
+    ):
+        if isinstance(outcome, Died):
+            some = ", ".join(f"{a} and {b}" for a, b in task[:3]) + ", ..." * (len(task) > 3)
+            warnings.warn(
+                f"the process that compared {some} died, and their joins are missing", InputWarning
+            )
+        else:
+            yield from outcome
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def _judge_group(given: Given, pairs: Sequence[tuple[str, str]]) -> list[Judged]:
+    finder, looked = _seen_here(given)
+    return list(finder.judged(looked, pairs))
+
+
+@lru_cache(maxsize=1)
+def _seen_here(given: Given) -> tuple[JoinFinder, Looked]:
+    from reassembly.io.readers import load
+
+    with warnings.catch_warnings():  # Who asks has read the same files, and warned.
+        warnings.simplefilter("ignore", InputWarning)
+        puzzle = load(given.path, mm_per_px=given.mm_per_px)
+    finder = load_finder(given.weights, device=given.device)
+    return finder, finder.look(puzzle)
+
+
 def corrected(
     motions: Motions, correction: Floats, middle: NDArray[np.float32], across: NDArray[np.float32]
 ) -> Motions:
@@ -204,6 +320,7 @@ def find_joins(
     progress: ProgressCallback | None = None,
     tell: Callable[[Sequence[Join]], None] | None = None,
     finder: JoinFinder | None = None,
+    compare: Compare | None = None,
 ) -> list[Join]:
     """The likeliest joins of a puzzle, best first.
 
@@ -217,6 +334,7 @@ def find_joins(
         progress: called every so often; may raise `Cancelled`.
         tell: called with the joins of each pair as soon as they are found.
         finder: with other weights or settings than the package's own.
+        compare: judges pairs elsewhere, such as that of `shared_out`.
     """
     from reassembly.solvers.base import report
 
@@ -239,7 +357,7 @@ def find_joins(
         for join in accepted
         if piece is None or piece in (join.first, join.second)
     ]
-    for number, judged in enumerate(finder.judged(looked, pairs)):
+    for number, judged in enumerate((compare or finder.judged)(looked, pairs)):
         report(progress, 0.05 + 0.95 * number / len(pairs), "comparing pieces")
         own = joins_of(looked.rims, judged, rejected, per_pair)
         found += own
