@@ -265,6 +265,9 @@ ELSEWHERE = {
     "d_model": "width",
 }
 """What keys are called in other programs, besides by their initials, such as lr."""
+SHORT = reprlib.Repr()
+"""References in YAML make texts without end out of a few lines."""
+SHORT.maxlevel, SHORT.maxlist, SHORT.maxdict, SHORT.maxstring = 2, 4, 4, 80
 LONGEST, MOST_BRACKETS = 1_000_000, 300
 """Of a file, in characters: the time that YAML takes grows with the square of its depth."""
 LARGEST = 2.0**63
@@ -357,7 +360,7 @@ def _keys(kind: Any) -> list[str]:
 def _checked(hint: Any, value: Any, name: str, path: Path | None) -> Any:
     """The value in its type, or an error that says what it should be."""
     origin, args = get_origin(hint), get_args(hint)
-    shown = reprlib.repr(value)  # References in YAML make texts without end out of a few lines.
+    shown = SHORT.repr(value)
     if origin in (Union, UnionType):
         if value is None:
             return None

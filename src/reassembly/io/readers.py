@@ -92,6 +92,13 @@ class PuzzleSource:
         with _Zip(self.path, self.inside) as files:
             return loader(self, files, reading)
 
+    def read_zipped(self, name: str) -> bytes:
+        """One of the files of a puzzle that is in a zip."""
+        with _Zip(self.path, self.inside) as files:
+            if not files.has(name):
+                raise InputError("this file is missing", "Pack it again", files.label(name))
+            return files.read(name)
+
 
 @dataclass(frozen=True)
 class _Reading:

@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import warnings
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -168,11 +167,9 @@ def _read(source: PuzzleSource, name: str) -> bytes:
         raise InputError(f"{name!a} is no plain file name", "Download it again", source.path)
     try:
         if source.path.is_file() and source.kind == "repair-v2":
-            with zipfile.ZipFile(source.path) as archive:
-                return archive.read(f"{source.inside}/{name}" if source.inside else name)
+            return source.read_zipped(name)
         return (_picture_folder(source) / name).read_bytes()
-    # Each way of packing has its own errors.
-    except Exception as error:
+    except (OSError, InputError) as error:
         raise InputError(
             f"{name} is missing or damaged", "Download it again", source.path
         ) from error
