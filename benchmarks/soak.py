@@ -117,7 +117,7 @@ def soak(work: Path, kills: int, seed: int, only: list[str] | None = None) -> li
         begun = time.monotonic()
         tally = TARGETS[name].soak(folder, after - before, rng)
         took_s = time.monotonic() - begun
-        print(f"{name}: {tally.kills} kills, {took_s:.0f} s", file=sys.stderr, flush=True)
+        print(f"{name}: {took_s:.0f} s, {tally}", file=sys.stderr, flush=True)
         tallies.append(tally)
     return tallies
 
