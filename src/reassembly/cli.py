@@ -1467,6 +1467,32 @@ def _interrupted() -> NoReturn:
     sys.exit(130)
 
 
+def _fate(error: BaseException) -> InputError | None:
+    """What befell the machine, not the program: a full disk, a lack of memory, a lost GPU."""
+    from reassembly.io.files import DISK_FULL, REFUSED
+
+    cause: BaseException | None = error
+    while cause is not None:
+        kind, text = type(cause).__name__, str(cause)
+        if isinstance(cause, OSError) and cause.errno in DISK_FULL:
+            remedy = "Make room, then repeat the command; what was done is kept"
+            return InputError("the disk is full", remedy, cause.filename)
+        if isinstance(cause, OSError) and cause.errno in REFUSED:
+            remedy = "Choose a place where you may write"
+            return InputError("this cannot be written: permission denied", remedy, cause.filename)
+        if kind == "OutOfMemoryError" or (kind == "RuntimeError" and "out of memory" in text):
+            remedy = "Close other programs that use it, take less at a time, or use --device cpu"
+            return InputError("the GPU has not enough memory", remedy)
+        if isinstance(cause, MemoryError) or "can't allocate memory" in text:
+            remedy = "Close other programs, or take less at a time, such as fewer --workers"
+            return InputError("there is not enough memory", remedy)
+        if kind in {"RuntimeError", "AcceleratorError"} and ("CUDA" in text or "cuDNN" in text):
+            remedy = "See what nvidia-smi says, then repeat the command, or use --device cpu"
+            return InputError(f"the GPU is gone or failed ({text.splitlines()[0]})", remedy)
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
 def main() -> None:
     """Runs the command and ends the process with the right exit code."""
     warnings.simplefilter("always", InputWarning)
@@ -1491,6 +1517,9 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("REASSEMBLY_DEBUG"):
             raise
+        if (fate := _fate(error)) is not None:
+            typer.secho(f"error: {fate}", fg="red", err=True)
+            sys.exit(2)
         kind = type(error).__name__
         typer.secho(
             f"internal error: {kind}: {error}. This is our fault: please report it with what "

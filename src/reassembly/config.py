@@ -7,6 +7,7 @@ that trains in seconds. A file may leave keys out: the defaults below fill them.
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from os import PathLike
@@ -264,6 +265,13 @@ ELSEWHERE = {
     "d_model": "width",
 }
 """What keys are called in other programs, besides by their initials, such as lr."""
+SHORT = reprlib.Repr()
+"""References in YAML make texts without end out of a few lines."""
+SHORT.maxlevel, SHORT.maxlist, SHORT.maxdict, SHORT.maxstring = 2, 4, 4, 80
+LONGEST, MOST_BRACKETS = 1_000_000, 300
+"""Of a file, in characters: the time that YAML takes grows with the square of its depth."""
+LARGEST = 2.0**63
+"""Of any number: beyond it something went wrong."""
 ALIKE = 0.6
 """From this likeness (difflib's, up to 1) on, a key counts as a slip of the pen."""
 
@@ -278,12 +286,18 @@ def load_config(path: str | PathLike[str]) -> Config:
 
     path = Path(path)
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if len(text) > LONGEST or max(map(text.count, "[{")) > MOST_BRACKETS:
+            raise InputError("is far too long for a configuration", "Give a YAML file", path)
+        content = yaml.safe_load(text)
     except FileNotFoundError:
         raise InputError("there is no such configuration", "Check the path", path) from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {error}", "Give a YAML file", path) from None
-    except yaml.YAMLError as error:
+    except InputError:
+        raise
+    # Besides its own errors, those of dates, numbers and depths that do not exist.
+    except Exception as error:
         where = getattr(error, "problem_mark", None)
         line = f" in line {where.line + 1}" if where else ""
         raise InputError(f"is no YAML{line}", "Mend it; configs/ has examples", path) from None
@@ -303,7 +317,8 @@ def config_from_dict(kind: type[T], content: Any, path: Path | None = None, pref
     values: dict[str, Any] = {}
     for key, value in content.items():
         if key not in names:
-            near = _nearest(kind, str(key))
+            key = str(key)[:80]
+            near = _nearest(kind, key)
             remedy = f"The nearest is {prefix}{near}"
             if near is None:
                 remedy = f"There are {', '.join(f'{prefix}{name}' for name in names)}"
@@ -345,6 +360,7 @@ def _keys(kind: Any) -> list[str]:
 def _checked(hint: Any, value: Any, name: str, path: Path | None) -> Any:
     """The value in its type, or an error that says what it should be."""
     origin, args = get_origin(hint), get_args(hint)
+    shown = SHORT.repr(value)
     if origin in (Union, UnionType):
         if value is None:
             return None
@@ -353,26 +369,26 @@ def _checked(hint: Any, value: Any, name: str, path: Path | None) -> Any:
         if value in args:
             return value
         choices = ", ".join(map(str, args))
-        raise InputError(f"{name} is {value!r}", f"Choose one of {choices}", path)
+        raise InputError(f"{name} is {shown}", f"Choose one of {choices}", path)
     if origin is tuple:
         if isinstance(value, list | tuple) and len(value) == len(args):
             return tuple(_checked(a, v, name, path) for a, v in zip(args, value, strict=True))
-        raise InputError(f"{name} is {value!r}", f"Give {len(args)} numbers", path)
+        raise InputError(f"{name} is {shown}", f"Give {len(args)} numbers", path)
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        number = float(value)
+        number = value if isinstance(value, int) and abs(value) > LARGEST else float(value)
     elif hint is float and isinstance(value, str):
         # YAML takes 1e-3, without a dot, for text.
         try:
             number = float(value)
         except ValueError:
-            raise InputError(f"{name} is {value!r}", "Give a number", path) from None
+            raise InputError(f"{name} is {shown}", "Give a number", path) from None
     elif isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         if hint is not int:
             return value
         number = value
     else:
         wanted = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
-        raise InputError(f"{name} is {value!r}", f"Give {wanted[hint]}", path)
-    if not 0 <= number < float("inf"):
-        raise InputError(f"{name} is {value!r}", "Give a number of 0 or more", path)
+        raise InputError(f"{name} is {shown}", f"Give {wanted[hint]}", path)
+    if not 0 <= number <= LARGEST:
+        raise InputError(f"{name} is {shown}", "Give a number of 0 or more", path)
     return number

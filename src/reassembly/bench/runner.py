@@ -28,7 +28,7 @@ from reassembly._version import __version__
 from reassembly.bench.frames import betrays_orientation, turn_back, turn_fragments
 from reassembly.bench.tables import write_tables
 from reassembly.errors import InputError
-from reassembly.io.files import atomic_write
+from reassembly.io.files import TEMPORARY, atomic_write, sweep
 from reassembly.io.readers import PuzzleSource, find_puzzles
 from reassembly.io.writers import assembly_to_json
 from reassembly.metrics import PROTOCOLS, fragment_errors, score, summarise
@@ -269,7 +269,8 @@ def _row(name: str, label: str, records: list[dict[str, Any]]) -> dict[str, Any]
 def _bench_folder(out: Path) -> Path:
     """An empty folder, or one of an earlier bench."""
     marker = out / "bench.json"
-    if out.is_dir() and any(out.iterdir()) and not marker.is_file():
+    others = [p for p in out.iterdir() if not p.name.startswith(TEMPORARY)] if out.is_dir() else []
+    if others and not marker.is_file():
         raise InputError(
             "this folder is not empty and holds no earlier bench",
             "Give --out a new folder, or that of the bench to carry on with",
@@ -277,6 +278,7 @@ def _bench_folder(out: Path) -> Path:
         )
     try:
         out.mkdir(parents=True, exist_ok=True)
+        sweep(out)
         atomic_write(marker, json.dumps({"format": "reassembly-bench", "version": 1}) + "\n")
     except OSError as error:
         raise InputError(

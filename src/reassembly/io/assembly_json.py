@@ -276,7 +276,10 @@ class _Reader:
         settings = self.value(found, "settings", where)
         if not isinstance(settings, dict):
             self.fail(f"{where}.settings is no object", "Restore the file")
-        _check_json(settings, f"{where}.settings", self.path)
+        try:
+            _check_json(settings, f"{where}.settings", self.path)
+        except RecursionError:
+            self.fail(f"{where}.settings is too deep", "Restore the file")
         return Provenance(
             self.text(found, "solver", where), self.text(found, "version", where), seed, settings
         )

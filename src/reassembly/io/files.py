@@ -13,7 +13,7 @@ from pathlib import Path
 
 from reassembly.errors import InputError
 
-__all__ = ["atomic_write", "check_output_folder", "output_folder"]
+__all__ = ["atomic_write", "check_output_folder", "output_folder", "sweep"]
 
 TEMPORARY = ".reassembly-"
 """How the names of our temporary files and folders begin."""
@@ -118,6 +118,19 @@ def output_folder(
         for parent in made:
             with suppress(OSError):
                 parent.rmdir()
+
+
+def sweep(folder: Path) -> None:
+    """Removes what killed processes left half written in a folder and those in it.
+
+    Nobody else may be writing there.
+    """
+    for rest in sorted(folder.rglob(f"{TEMPORARY}*")):
+        if rest.is_dir() and not rest.is_symlink():
+            shutil.rmtree(rest, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                rest.unlink(missing_ok=True)
 
 
 def _temporary_name() -> str:

@@ -34,7 +34,7 @@ def read_ids(where: str) -> list[str]:
             ids = [i for number in numbers.split(",") for i in _fold(content["folds"], number)]
         if not (isinstance(ids, list) and ids and all(isinstance(i, str) for i in ids)):
             raise TypeError
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise InputError(
             f"this holds no list of puzzles{f' under the folds {numbers}' if numbers else ''}",
             'Give a JSON list of ids, or {"folds": [[...], ...]} and name folds: folds.json#1,2',

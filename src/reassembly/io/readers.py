@@ -92,6 +92,13 @@ class PuzzleSource:
         with _Zip(self.path, self.inside) as files:
             return loader(self, files, reading)
 
+    def read_zipped(self, name: str) -> bytes:
+        """One of the files of a puzzle that is in a zip."""
+        with _Zip(self.path, self.inside) as files:
+            if not files.has(name):
+                raise InputError("this file is missing", "Pack it again", files.label(name))
+            return files.read(name)
+
 
 @dataclass(frozen=True)
 class _Reading:
@@ -245,8 +252,8 @@ def _v2_source(files: _Files, path: Path, inside: str = "") -> tuple[PuzzleSourc
     ours = isinstance(document, dict) and "fragments" in document
     known = document.get("original_id") if ours else None
     # Ids become file names.
-    usable = isinstance(known, str) and re.fullmatch(r"[^\x00-\x1f/\\:*?\"<>|]+", known)
-    title = str(known).strip(". ") if usable else ""
+    usable = isinstance(known, str) and re.fullmatch(r"[^/\\:*?\"<>|]{1,100}", known)
+    title = str(known).strip(". ") if usable and str(known).isprintable() else ""
     return PuzzleSource(title or place.name, path, "repair-v2", _split(place), inside), ours
 
 
@@ -386,9 +393,11 @@ class _Zip:
             raise InputError(what, "Pack the pictures themselves", self.path)
         if member.flag_bits & 1:
             raise InputError("it is encrypted", "Pack it without a password", self.path)
-        if member.is_dir() or any(part.startswith(".") or part == "__MACOSX" for part in parts):
+        if not parts or member.is_dir():
             return None
-        return name
+        if any(part.startswith(".") or part == "__MACOSX" for part in parts):
+            return None
+        return "/".join(parts)
 
     def label(self, name: str) -> Path:
         return self.path / self.inside / name

@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import warnings
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -154,23 +153,26 @@ def _document(source: PuzzleSource) -> dict[str, Any]:
     try:
         found = json.loads(_read(source, "data.json").decode("utf-8-sig"))
         entries = [dict(entry) for entry in found["fragments"]]
+        if not all(isinstance(entry["filename"], str) for entry in entries):
+            raise TypeError
         return {**found, "original_id": source.id, "fragments": entries}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
             "its data.json does not list fragments", "Download it again", source.path
         ) from error
 
 
 def _read(source: PuzzleSource, name: str) -> bytes:
-    if Path(name).name != name:
-        raise InputError(f"{name!r} is no plain file name", "Download it again", source.path)
+    if Path(name).name != name or "\0" in name:
+        raise InputError(f"{name!a} is no plain file name", "Download it again", source.path)
     try:
         if source.path.is_file() and source.kind == "repair-v2":
-            with zipfile.ZipFile(source.path) as archive:
-                return archive.read(f"{source.inside}/{name}" if source.inside else name)
+            return source.read_zipped(name)
         return (_picture_folder(source) / name).read_bytes()
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise InputError(f"{name} is missing", "Download it again", source.path) from error
+    except (OSError, InputError) as error:
+        raise InputError(
+            f"{name} is missing or damaged", "Download it again", source.path
+        ) from error
 
 
 def _picture_folder(source: PuzzleSource) -> Path:

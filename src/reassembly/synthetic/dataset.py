@@ -31,7 +31,7 @@ import numpy as np
 
 from reassembly._version import __version__
 from reassembly.errors import InputError
-from reassembly.io.files import TEMPORARY, atomic_write, check_output_folder, output_folder
+from reassembly.io.files import atomic_write, check_output_folder, output_folder, sweep
 from reassembly.pose import to_repair
 from reassembly.puzzle import Fragment, Puzzle
 from reassembly.synthetic.make import (
@@ -193,7 +193,8 @@ def _prepare(folder: Path, manifest: dict[str, Any], resume: bool, force: bool) 
     file = folder / "manifest.json"
     if resume and file.exists():
         _check_same(_read_manifest(file), manifest, file)
-        _sweep(folder)
+        sweep(folder)
+        _make_splits(folder)
         return
     try:
         check_output_folder(folder, force)
@@ -211,9 +212,10 @@ def _prepare(folder: Path, manifest: dict[str, Any], resume: bool, force: bool) 
     with _saying_resume(folder):
         if force:
             _remove(folder)
-        for split in SPLITS:
-            (folder / split).mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        # First of all, so that a run that is killed at once can be resumed, too.
         atomic_write(file, json.dumps(manifest, indent=1) + "\n")
+        _make_splits(folder)
 
 
 def _read_manifest(file: Path) -> dict[str, Any]:
@@ -244,14 +246,12 @@ def _remove(folder: Path) -> None:
     for split in SPLITS:
         for puzzle in (folder / split).glob(puzzle_id(0).replace("0" * 5, "[0-9]*")):
             shutil.rmtree(puzzle)
-    _sweep(folder)
+    sweep(folder)
 
 
-def _sweep(folder: Path) -> None:
-    """Removes what a killed run left half written."""
+def _make_splits(folder: Path) -> None:
     for split in SPLITS:
-        for rest in (folder / split).glob(f"{TEMPORARY}*"):
-            shutil.rmtree(rest, ignore_errors=True)
+        (folder / split).mkdir(exist_ok=True)
 
 
 def _place(folder: Path, index: int) -> Path:
@@ -306,7 +306,7 @@ def _work(
                     folder,
                 )
             yield index, made
-    _sweep(folder)
+    sweep(folder)
 
 
 def _make_and_write(folder: Path, wanted: Recipe, seed: int, index: int) -> int:

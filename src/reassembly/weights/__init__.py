@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -178,11 +179,13 @@ def load_weights(name_or_path: str | PathLike[str], *expect: str) -> Weights:
         )
     try:
         config = json.loads(about.get("config", "{}"))
-    except ValueError:
-        raise InputError("the weights' configuration is damaged", "Use others", path) from None
+    except (ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise InputError("the weights' configuration is damaged", "Use others", path)
     if kind == "texture" and not config:
         # ResNet18 in torchvision's names, from elsewhere: 64 channels wide, it was trained at 224.
-        width = len(tensors["conv1.weight"])
+        width = tensors["conv1.weight"].shape[0] if tensors["conv1.weight"].ndim else 0
         config = {"width": width, "input_px": 224 if width == 64 else 64}
         tensors = {key: value for key, value in tensors.items() if not key.startswith("fc.")}
     return Weights(tensors, config, kind, text, digest)
@@ -220,12 +223,16 @@ def save_weights(
 
 
 def load_module(
-    module: torch.nn.Module, weights: Weights, config: Mapping[str, Any] | None = None
+    module: torch.nn.Module,
+    weights: Weights,
+    config: Mapping[str, Any] | None = None,
+    plan_only: bool = False,
 ) -> None:
     """Puts weights into a network, in the network's own precision.
 
     Args:
         config: what the network was built from, for a better answer where the two differ.
+        plan_only: only look whether they fit.
 
     Raises:
         InputError: naming the first difference, with nothing changed.
@@ -247,7 +254,8 @@ def load_module(
         if differing:
             what += f"; they were trained with {', '.join(differing[:4])}"
         raise InputError(what, "Use the configuration they were trained with, or other weights")
-    module.load_state_dict({**own, **weights.tensors})
+    if not plan_only:
+        module.load_state_dict({**own, **weights.tensors})
 
 
 def load_reassemblenet(name_or_path: str | PathLike[str]) -> tuple[ReassembleNet, Weights]:
@@ -264,8 +272,7 @@ def load_reassemblenet(name_or_path: str | PathLike[str]) -> tuple[ReassembleNet
             f"the weights {weights.name} are of another version, or do not tell their network",
             "Train them again",
         ) from None
-    network = ReassembleNet(model, **sizes)
-    load_module(network, weights)
+    network = _built(partial(ReassembleNet, model, **sizes), weights)
     return network.eval(), weights
 
 
@@ -275,9 +282,11 @@ def load_texture_encoder(name_or_path: str | PathLike[str]) -> tuple[TextureEnco
     from reassembly.texture.resnet import ResNet18
 
     weights = load_weights(name_or_path, "texture")
-    trunk = ResNet18(int(weights.config["width"]))
-    load_module(trunk, weights)
-    return TextureEncoder(trunk, int(weights.config["input_px"])).eval(), weights
+    width, input_px = weights.config.get("width"), weights.config.get("input_px")
+    if not (isinstance(width, int) and isinstance(input_px, int) and min(width, input_px) > 0):
+        raise InputError(f"the weights {weights.name} do not tell their network", "Use others")
+    trunk = _built(partial(ResNet18, width), weights)
+    return TextureEncoder(trunk, input_px).eval(), weights
 
 
 def load_network(
@@ -303,9 +312,28 @@ def load_network(
         raise InputError(
             f"the weights {found.name} are of another version", "Train them again"
         ) from None
-    built = network(config)
-    load_module(built, found)
+    built = _built(partial(network, config), found)
     return built.eval(), found.sha256
+
+
+def _built(network: Callable[[], N], weights: Weights) -> N:
+    """The network with its weights.
+
+    What a file tells about its network may be anything: one that is not of the size of its weights
+    is not built.
+    """
+    import torch
+
+    try:
+        with torch.device("meta"):
+            plan = network()
+    except Exception as error:
+        what = f"the weights {weights.name} tell of a network that cannot be"
+        raise InputError(what, "Use others") from error
+    load_module(plan, weights, plan_only=True)
+    built = network()
+    load_module(built, weights)
+    return built
 
 
 def differences(

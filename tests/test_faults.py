@@ -1,0 +1,167 @@
+"""Bad days: a full disk, a folder that cannot be written, no memory, a GPU that is gone.
+
+Each ends with one line and exit code 2, and what was there before is there afterwards.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from reassembly import cli
+from reassembly.synthetic.dataset import generate
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+LIMITED = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({bytes}, {bytes}))
+import errno, os
+from reassembly.io import files
+files.DISK_FULL.add(errno.EFBIG)
+from reassembly.cli import main
+sys.argv = ["reassembly", *{arguments}]
+main()
+"""
+"""A limit of the size of files is what a process may set itself; only its number differs from that
+of a full disk."""
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults") / "made"
+    generate(folder, count=2, seed=2, preset="paper", pieces=(3, 3), size_px=256, workers=1)
+    return folder
+
+
+def commands(made: Path, out: Path) -> dict[str, list[str]]:
+    small = ["--pieces", "3", "--size", "256", "--workers", "1"]
+    puzzle = made / "train" / "puzzle_00000"
+    training = ["--stage", "pretrain", "--config", "tiny", "--steps", "2", "--device", "cpu"]
+    return {
+        "generate": ["generate", "--count", "2", *small, "--out", str(out)],
+        "solve": ["solve", str(puzzle), "--solver", "ring", "--out", str(out)],
+        "bench": ["bench", "--data", str(made), "--out", str(out)],
+        "train": ["train", *training, "--data", str(made), "--workers", "1", "--out", str(out)],
+        "serve": ["serve", "--no-browser", "--port", "0", "--workspace", str(out)],
+    }
+
+
+def told(capsys, arguments: list[str]) -> str:
+    """The one line of an error, for which the command must have ended with 2."""
+    before = sys.argv
+    sys.argv = ["reassembly", *arguments]
+    try:
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    finally:
+        sys.argv = before
+    said = capsys.readouterr().err
+    assert ended.value.code == 2, said
+    (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert "Traceback" not in said and line.endswith(".")
+    return line
+
+
+@pytest.mark.parametrize("name", ["generate", "solve", "bench", "train", "serve"])
+def test_a_file_in_the_place_of_the_folder_stays(name, made, tmp_path, capsys):
+    """A folder that nobody may write would not stop an administrator; this stops everybody."""
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for out in (file, file / "inner"):
+        line = told(capsys, commands(made, out)[name])
+        assert str(file) in line
+    assert file.read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+@pytest.mark.parametrize(("name", "kilobytes"), [("generate", 20), ("solve", 3), ("bench", 1)])
+def test_a_disk_that_fills_up(name, kilobytes, made, tmp_path):
+    out = tmp_path / "out"
+    arguments = commands(made, out)[name]
+    code = LIMITED.format(bytes=kilobytes << 10, arguments=arguments)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=_environment()
+    )
+    assert ended.returncode == 2, ended.stderr
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    # Processes that a command starts know nothing of the number that stands for a full disk here.
+    assert "disk is full" in line or "File too large" in line
+    left = [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix in {".png", ".npz", ".html"}]
+    assert not left
+    again = [*arguments, "--resume"] if name == "generate" else arguments
+    code = f"import sys; from reassembly.cli import main; sys.argv = ['r', *{again!r}]; main()"
+    subprocess.run([sys.executable, "-c", code], check=True, env=_environment())
+
+
+def _environment() -> dict[str, str]:
+    import os
+
+    return os.environ | {"PYTHONPATH": str(SOURCE)}
+
+
+FATES = {
+    "disk": (OSError(errno.ENOSPC, "No space left on device", "x.ckpt"), "the disk is full"),
+    "refused": (PermissionError(errno.EACCES, "Permission denied", "x"), "permission denied"),
+    "memory": (MemoryError(), "not enough memory"),
+    "torch memory": (
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory"
+        ),
+        "not enough memory",
+    ),
+    "gpu memory": (torch.OutOfMemoryError("CUDA out of memory. Tried"), "the GPU has not enough"),
+    "gpu": (RuntimeError("CUDA error: unspecified launch failure\nmore"), "the GPU is gone"),
+}
+
+
+@pytest.mark.parametrize("fate", FATES)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_what_befalls_a_machine_is_told_in_one_line(
+    fate, wrapped, made, tmp_path, capsys, monkeypatch
+):
+    error, words = FATES[fate]
+
+    def fail(*_, **__):
+        if wrapped:
+            raise ValueError("a library's own words") from error
+        raise error
+
+    monkeypatch.setattr("reassembly.solvers.trivial.Ring.solve", fail)
+    out = tmp_path / "out"
+    assert words in told(capsys, commands(made, out)["solve"])
+    assert not out.exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("name", ["train", "solve"])
+def test_a_gpu_that_is_not_there(name, made, tmp_path, capsys):
+    arguments = commands(made, tmp_path / "out")[name]
+    if name == "solve":
+        arguments[arguments.index("ring")] = "reassemblenet"
+    at = arguments.index("--device") if "--device" in arguments else None
+    if at is not None:
+        del arguments[at : at + 2]
+    line = told(capsys, [*arguments, "--device", "cuda"])
+    assert "GPU" in line and "--device cpu" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_our_own_mistakes_stay_our_own(made, tmp_path, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr("reassembly.solvers.trivial.Ring.solve", fail)
+    monkeypatch.setattr(sys, "argv", ["reassembly", *commands(made, tmp_path / "out")["solve"]])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert "our fault" in capsys.readouterr().err
+    shutil.rmtree(tmp_path, ignore_errors=True)
