@@ -35,14 +35,15 @@ from reassembly.assembly.search import SearchSettings, search
 from reassembly.assembly.settle import followed, settle
 from reassembly.assembly.table import Candidate, Motion, Table, to_array
 from reassembly.config import VerifierConfig
-from reassembly.io.readers import find_puzzles
+from reassembly.io.readers import PuzzleSource, find_puzzles
 from reassembly.matching import motions
+from reassembly.matching.evidence import NAMES
 from reassembly.matching.joins import corrected
 from reassembly.matching.rim import rims_of
 from reassembly.matching.verifier import JoinJudge, JoinVerifier
 from reassembly.metrics import score, summarise
 from reassembly.puzzle import Assembly, Puzzle
-from reassembly.training.joins import JoinPool
+from reassembly.training.joins import TRUE, JoinPool
 from reassembly.training.judging import (
     JudgeSettings,
     best_of_pairs,
@@ -116,6 +117,7 @@ def main() -> None:
     parser.add_argument("--judges", type=int, default=1, help="seeds whose judges are averaged")
     parser.add_argument("--kept", type=Path, help="what verifiers said, kept between runs")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--oracle", action="store_true", help="what better steps would be worth")
     parser.add_argument("--ship", type=Path, help="write weights that have learned from all folds")
     arguments = parser.parse_args()
     ids = json.loads((arguments.real / "pool.json").read_text())["source"]["puzzles"]
@@ -127,6 +129,9 @@ def main() -> None:
     of_row = fold_of[real.tensors["puzzle"].long()]
     settings = JudgeSettings(seed=arguments.seed, shown=arguments.shown)
     verifiers = Verifiers(arguments)
+    if arguments.oracle:
+        oracle(real, ids, sources, arguments)
+        return
     if arguments.ship:
         ship(arguments.ship, real, of_row, mades, verifiers, settings)
         return
@@ -171,9 +176,7 @@ def main() -> None:
             answer = assembled(puzzle, own, logits, off, number, arguments)
             rows.append({"id": puzzle.id, **score(puzzle, answer, "strict")})
             print(puzzle.id, *(f"{name} {rows[-1][name]:.3f}" for name in SHOWN[:2]), flush=True)
-    summary = summarise(rows)
-    low, high = summary["q_pos_ci"]
-    print(", ".join(f"{name} {summary[name]:.3f}" for name in SHOWN), f"[{low:.3f}, {high:.3f}]")
+    tell(rows)
     place = torch.cat(found).float()
     print(
         f"{len(place)} true joins are shown to the verifier; first of their pair: "
@@ -225,6 +228,38 @@ def assembled(
             for group in groups
         ),
     )
+
+
+def tell(rows: Sequence[Mapping[str, object]]) -> None:
+    summary = summarise(rows)
+    low, high = summary["q_pos_ci"]
+    print(", ".join(f"{name} {summary[name]:.3f}" for name in SHOWN), f"[{low:.3f}, {high:.3f}]")
+
+
+def oracle(
+    real: JoinPool,
+    ids: Sequence[str],
+    sources: Mapping[str, PuzzleSource],
+    arguments: argparse.Namespace,
+) -> None:
+    """Prints what perfect judgement of the same proposals, and perfect corrections besides, would
+    be worth, and how matches alone rank true joins."""
+    own = real.tensors
+    support = own["evidence"][:, NAMES.index("support")]
+    place = ranks(support, own["label"], own["pair"]).float()
+    told = ", ".join(f"{n}: {float((place < n).float().mean()):.3f}" for n in (1, 5, 20))
+    print(f"{len(place)} true joins; first of their pair by matches alone: {told}")
+    true = own["label"] == TRUE
+    logits, near = true * 12.0 - 6.0, true[:, None] * own["correction"]
+    for name, off in (("judgement", torch.zeros_like(near)), ("judgement and poses", near)):
+        rows = []
+        for number, puzzle in enumerate(sources[i].load() for i in ids):
+            answer = assembled(
+                puzzle, real, (own["label"] == TRUE) * 12.0 - 6.0, off, number, arguments
+            )
+            rows.append({"id": puzzle.id, **score(puzzle, answer, "strict")})
+        print(f"perfect {name}:")
+        tell(rows)
 
 
 def as_motion(row: NDArray[np.float64]) -> Motion:
