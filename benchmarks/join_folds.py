@@ -254,9 +254,7 @@ def oracle(
     for name, off in (("judgement", torch.zeros_like(near)), ("judgement and poses", near)):
         rows = []
         for number, puzzle in enumerate(sources[i].load() for i in ids):
-            answer = assembled(
-                puzzle, real, (own["label"] == TRUE) * 12.0 - 6.0, off, number, arguments
-            )
+            answer = assembled(puzzle, real, logits, off, number, arguments)
             rows.append({"id": puzzle.id, **score(puzzle, answer, "strict")})
         print(f"perfect {name}:")
         tell(rows)

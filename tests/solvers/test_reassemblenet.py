@@ -198,6 +198,20 @@ def test_the_seed_decides(tmp_path):
     assert plain != poses(seed=3) and plain != ancestral
 
 
+def test_steps_without_noise_at_the_end(learnt):
+    """They look again at where the pieces lie, and do not throw them about."""
+    told = []
+    rough, fine = (errors(solved(learnt, steps=4, polish=n, seed=0)) for n in (0, 3))
+    assert (rough != fine).any()
+    assert fine.max() < rough.max() + 1.0
+    solved(learnt, steps=4, polish=3, seed=0, progress=lambda done, *rest: told.append(done))
+    assert told == sorted(told) and max(told) <= 1
+    assert solved(learnt, polish=3, seed=1).poses == solved(learnt, polish=3, seed=1).poses
+    for wrong in (-1, 1.5, True):
+        with pytest.raises(InputError, match="polish"):
+            solved(learnt, polish=wrong)
+
+
 def test_numbers_of_keypoints_may_follow_the_outline(learnt):
     """Weights trained with ten keypoints a piece also serve with five to twenty."""
     plain, adaptive = (solved(learnt, adaptive=choice, seed=4) for choice in (False, True))

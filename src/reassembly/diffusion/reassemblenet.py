@@ -371,12 +371,15 @@ class ReassembleNet(nn.Module):
         generator: torch.Generator,
         eta: float = 0.0,
         step_done: Callable[[int, Tensor], None] | None = None,
+        polish: int = 0,
     ) -> Tensor:
         """The reverse process: pose vectors out of noise.
 
         Args:
             given: (P, 4) pose vectors of the fixed pieces; others are ignored.
             eta: 0 for DDIM, which is deterministic; 1 for ancestral steps.
+            polish: further steps when no noise is left: beyond the paper, few steps end where the
+                network still expects noise, and it tells small errors only where there is none.
             step_done: called after every step with its number and the present x0 (P, 4).
 
         Returns:
@@ -386,7 +389,7 @@ class ReassembleNet(nn.Module):
         piece = layout.piece_of_token
         x = torch.where(fixed[piece, None], given[piece], self._noise(tokens, generator))
         clean = layout.piece_mean(x)
-        for number, t in enumerate(timesteps(self.scheduler, steps)):
+        for number, t in enumerate([*timesteps(self.scheduler, steps), *[0] * polish]):
             times = torch.full((layout.pieces,), t, device=x.device)
             x0 = self.denoise(tokens, x, times).vectors
             if self._shared_noise:

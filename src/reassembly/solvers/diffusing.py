@@ -244,6 +244,8 @@ class DiffusionSolver(ABC):
     """Fraction of progress at which denoising begins."""
     compares = False
     """Whether `best` chooses, so that previews of later samples are worth showing too."""
+    polish = 0
+    """Further steps when no noise is left."""
 
     def __init__(
         self, network: Any, sha256: str, *, steps: int, samples: int, device: Device
@@ -323,7 +325,7 @@ class DiffusionSolver(ABC):
             def step_done(
                 number: int, clean: Tensor, count: int = count, before: int = before
             ) -> None:
-                done = (before + count * (number + 1) / self.steps) / self.samples
+                done = (before + count * (number + 1) / (self.steps + self.polish)) / self.samples
                 shown = run.progress is not None and (number + 1) % every == 0
                 shown = shown and (self.compares or before == 0)
                 preview = run.assembled(_numbers(clean[:pieces])) if shown else None

@@ -84,6 +84,7 @@ class Reassemblenet(DiffusionSolver):
             selector when left out.
         device: `cpu` or `cuda`.
         ancestral: fresh noise in every step, as the paper samples in 600 steps, instead of DDIM.
+        polish: further steps at the end, when no noise is left.
         adaptive: whether jagged outlines get more keypoints than plain ones; left out: as the
             weights were trained.
     """
@@ -100,6 +101,7 @@ class Reassemblenet(DiffusionSolver):
         weights: str | None = None,
         device: Device = "cpu",
         ancestral: bool = False,
+        polish: int = 0,
         adaptive: bool | None = None,
     ) -> None:
         if selector is not None:
@@ -112,7 +114,9 @@ class Reassemblenet(DiffusionSolver):
             keypoints = replace(model.config.keypoints, adaptive=adaptive)
             model.config = replace(model.config, keypoints=keypoints)
         super().__init__(model, sha256, steps=steps, samples=samples, device=device)
-        self.ancestral = ancestral
+        if isinstance(polish, bool) or not isinstance(polish, int) or polish < 0:
+            raise InputError(f"polish is {polish!r}", "Give a whole number, 0 or more")
+        self.ancestral, self.polish = ancestral, polish
         self.encoder = None if encoder is None else encoder.to(device)
         if self.encoder is not None:
             self.parameters += sum(p.numel() for p in self.encoder.parameters())
@@ -125,7 +129,9 @@ class Reassemblenet(DiffusionSolver):
         def draw(count: int, generator: torch.Generator, step_done: StepDone) -> Tensor:
             given, eta = run.given.repeat(count, 1), 1.0 if self.ancestral else 0.0
             several = tokens.repeated(count)
-            return self.model.sample(several, given, self.steps, generator, eta, step_done)
+            return self.model.sample(
+                several, given, self.steps, generator, eta, step_done, self.polish
+            )
 
         return Sampler(draw, max(1, MATCHES_AT_ONCE // tokens.layout.count**2))
 
