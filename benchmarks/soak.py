@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def soak(work: Path, kills: int, seed: int, only: list[str] | None = None) -> li
     tallies = []
     weights = [TARGETS[name].weight for name in names]
     ends = [round(kills * sum(weights[:k]) / sum(weights)) for k in range(len(names) + 1)]
-    for name, before, after in zip(names, ends, ends[1:], strict=True):
+    for name, (before, after) in zip(names, pairwise(ends), strict=True):
         rng = random.Random(f"{seed} {name}")
         folder = work / name
         folder.mkdir()
