@@ -271,7 +271,7 @@ SHORT.maxlevel, SHORT.maxlist, SHORT.maxdict, SHORT.maxstring = 2, 4, 4, 80
 LONGEST, MOST_BRACKETS = 1_000_000, 300
 """Of a file, in characters: the time that YAML takes grows with the square of its depth."""
 LARGEST = 2.0**63
-"""Of any number: beyond it something went wrong."""
+"""Of whole numbers: beyond it something went wrong."""
 ALIKE = 0.6
 """From this likeness (difflib's, up to 1) on, a key counts as a slip of the pen."""
 
@@ -389,6 +389,6 @@ def _checked(hint: Any, value: Any, name: str, path: Path | None) -> Any:
     else:
         wanted = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
         raise InputError(f"{name} is {shown}", f"Give {wanted[hint]}", path)
-    if not 0 <= number <= LARGEST:
+    if not 0 <= number < float("inf") or (isinstance(number, int) and number > LARGEST):
         raise InputError(f"{name} is {shown}", "Give a number of 0 or more", path)
     return number

@@ -204,7 +204,7 @@ def test_steps_without_noise_at_the_end(learnt):
     rough, fine = (errors(solved(learnt, steps=4, polish=n, seed=0)) for n in (0, 3))
     assert (rough != fine).any()
     assert fine.max() < rough.max() + 5.0
-    solved(learnt, steps=4, polish=3, seed=0, progress=lambda done, *rest: told.append(done))
+    solved(learnt, steps=4, polish=3, seed=0, progress=lambda p: told.append(p.fraction))
     assert told == sorted(told) and max(told) <= 1
     assert solved(learnt, polish=3, seed=1).poses == solved(learnt, polish=3, seed=1).poses
     for wrong in (-1, 1.5, True):

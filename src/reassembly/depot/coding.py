@@ -133,4 +133,4 @@ def _as_bytes(codes: Floats) -> Bytes:
 def _coder() -> Matcher:
     from reassembly.matching.matcher import load_matcher
 
-    return load_matcher()
+    return load_matcher("pairingnet")
