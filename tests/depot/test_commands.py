@@ -22,6 +22,7 @@ def explained(done, *said):
         assert text in str(done.exception)
 
 
+@pytest.mark.slow
 def test_an_index_is_made_and_asked(pictures, tmp_path):
     index, out = tmp_path / "index", tmp_path / "out"
     done = here("index", pictures, "--out", index, "--mm-per-px", MM_PER_PX)

@@ -31,6 +31,7 @@ def test_every_fragment_is_there_once(index, pictures):
     assert (again.fragments, again.added) == (30, 0)
 
 
+@pytest.mark.slow
 def test_fragments_are_added_and_changed_ones_read_again(index, pictures, tmp_path):
     some = tmp_path / "some"
     some.mkdir()
@@ -48,6 +49,7 @@ def test_fragments_are_added_and_changed_ones_read_again(index, pictures, tmp_pa
     assert len(open_searcher(out).ids) == 30
 
 
+@pytest.mark.slow
 def test_an_index_carries_on_after_a_kill(index, pictures, tmp_path):
     out = tmp_path / "index"
     command = [sys.executable, "-m", "reassembly.cli", "index", str(pictures), "--out", str(out)]
@@ -77,6 +79,7 @@ def test_an_index_carries_on_after_a_kill(index, pictures, tmp_path):
     assert content(out) == content(index)
 
 
+@pytest.mark.slow
 def test_ids_tell_puzzles_apart(tmp_path):
     generate(tmp_path / "made", count=2, seed=3, preset="paper", pieces=(3, 4), size_px=192)
     index_folder(tmp_path / "made", tmp_path / "index")
@@ -85,11 +88,13 @@ def test_ids_tell_puzzles_apart(tmp_path):
     assert "puzzle_00001/fragment_02" in ids
 
 
+@pytest.mark.slow
 def test_two_processes_find_the_same(index, pictures, tmp_path):
     index_folder(pictures, tmp_path / "index", mm_per_px=MM_PER_PX, workers=2)
     assert content(tmp_path / "index") == content(index)
 
 
+@pytest.mark.slow
 def test_unreadable_pictures_are_left_out(pictures, tmp_path):
     folder = tmp_path / "pictures"
     folder.mkdir()

@@ -72,6 +72,7 @@ def test_the_pose_that_most_segments_agree_on_is_about_right(frescoes, joins, to
     assert len(right) > 20 and np.mean(right) > 0.7
 
 
+@pytest.mark.slow
 def test_a_picture_finds_what_its_id_finds(index, pictures, frescoes, told, tmp_path):
     ranked = [c.id for c in told["0_1"]]
     same = find_candidates(pictures / "0_1.png", index, mm_per_px=MM_PER_PX)
