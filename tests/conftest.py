@@ -1,5 +1,5 @@
 """How property-based tests run: no time limits, and the same examples in every CI run. And the
-browser that tests share."""
+browser and the one thread that tests share."""
 
 from __future__ import annotations
 
@@ -39,6 +39,17 @@ def _absent(reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Short operations are no faster on two, and tests share the cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import cmath
 
 import numpy as np
 import pytest
-import torch
 
 from reassembly.assembly.refine import RefineSettings, refine
 from reassembly.assembly.table import composed
@@ -15,12 +14,7 @@ from tests.puzzles import drawn_puzzle
 SETTINGS = RefineSettings(steps=100, gap_mm=1.0)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

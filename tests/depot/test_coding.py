@@ -6,20 +6,13 @@ import cv2
 import numpy as np
 import pytest
 import shapely
-import torch
 
 from reassembly.depot.coding import SEGMENTS, WIDTH, as_floats, code_fragments
 from reassembly.pose import Pose
 from reassembly.puzzle import Fragment
 from tests.puzzles import drawn_puzzle
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def turned(fragment: Fragment, degrees: float) -> Fragment:

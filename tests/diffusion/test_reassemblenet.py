@@ -28,13 +28,7 @@ PAPER = ModelConfig(
 )
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Short operations are no faster on two, and tests share the cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def model(selector="fps", k=10, adaptive=False, features=PLAIN, denoiser=SMALL, **more):

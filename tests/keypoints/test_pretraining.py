@@ -28,12 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REPAIR = ROOT.parent / "shared" / "data" / "repair"
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def made_outlines(seed, puzzles, presets=("paper", "realistic"), size_px=512):

@@ -16,13 +16,7 @@ from reassembly.keypoints.selector import (
     top_k,
 )
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def star(count, spikes, depth, seed=0):

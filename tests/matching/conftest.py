@@ -1,12 +1,9 @@
 """Tests of joins share two cores."""
 
 import pytest
-import torch
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def on_one_thread(one_thread):
+    """For all tests of this folder."""
+    return one_thread

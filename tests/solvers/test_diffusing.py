@@ -38,12 +38,7 @@ SYSTEMS = tuple(TINY)
 NEAR_MM, NEAR_DEG = 20.0, 15.0
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module", params=SYSTEMS)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 import reassembly as ra
 from reassembly.errors import InputError
@@ -19,13 +18,7 @@ from reassembly.solvers.joins import Joins
 from tests.joining import neighbours, saved, touching_motions, true_join
 from tests.puzzles import drawn_puzzle
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -46,12 +46,7 @@ PUZZLES = (drawn_puzzle(5, seed=0), drawn_puzzle(5, seed=1))
 PUZZLE = PUZZLES[0]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def pool_of(*puzzles: Puzzle) -> Pool:

@@ -19,12 +19,7 @@ from tests.solvers.learning import PUZZLE, batch_of, errors, saved, taught, untr
 NEAR_MM, NEAR_DEG = 10.0, 15.0
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -47,12 +47,7 @@ NOT_SHIPPED = [s for s, name in SHIPPED.items() if name not in {f.name for f in 
 LARGEST = max(PUZZLE.fragments, key=lambda fragment: fragment.area_mm2).id
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def config_of(selector="fps", features=PLAIN, **more) -> ModelConfig:
