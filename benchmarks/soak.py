@@ -9,6 +9,7 @@ twice. Half of the kills take the process alone, as a system short of memory doe
 have to end by themselves; the others take all of its processes, as a power cut does. Half of the
 kills wait for a file to be half written, since that takes moments.
 
+The report is written anew after every kill, so that it is there when the soak itself is stopped.
 Exits with 1 if anything was wrong.
 """
 
@@ -29,7 +30,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,9 +44,8 @@ import psutil
 import yaml
 
 from reassembly._version import __version__
-from reassembly.cli import app
 from reassembly.errors import InputError
-from reassembly.io.files import TEMPORARY
+from reassembly.io.files import TEMPORARY, atomic_write
 from reassembly.io.images import read_image
 from reassembly.io.readers import find_puzzles
 
@@ -70,6 +70,17 @@ class Tally:
     caught: int = 0
     """Kills that left something half written, under a temporary name."""
     faults: list[str] = field(default_factory=list)
+    tell: Callable[[], None] = field(default=lambda: None, repr=False)
+    """Called after each kill and each comparison."""
+
+    def killed(self) -> None:
+        self.kills += 1
+        self.tell()
+
+    def compared(self, faults: Iterable[str] = ()) -> None:
+        self.rounds += 1
+        self.faults += faults
+        self.tell()
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,6 @@ class Target:
         differences: between an undisturbed folder and another one.
     """
 
-    name: str
     begin: Callable[[Path], list[str]]
     again: Callable[[Path], list[str]]
     differences: Callable[[Path, Path], list[str]]
@@ -97,18 +107,33 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         started = time.monotonic()
-        tallies = soak(Path(folder), options.kills, options.seed, options.only)
-        text = report(tallies, options.seed, time.monotonic() - started)
-    print(text)
-    if options.out is not None:
-        options.out.write_text(text, encoding="utf-8")
+
+        def text(tallies: list[Tally]) -> str:
+            return report(tallies, options.kills, options.seed, time.monotonic() - started)
+
+        def save(tallies: list[Tally]) -> None:
+            if options.out is not None:
+                atomic_write(options.out, text(tallies))
+
+        tallies = soak(Path(folder), options.kills, options.seed, options.only, save)
+        print(text(tallies))
     sys.exit(any(tally.faults for tally in tallies))
 
 
-def soak(work: Path, kills: int, seed: int, only: list[str] | None = None) -> list[Tally]:
-    """Kills every target its share of times, in folders under `work`."""
-    names = [name for name in only or TARGETS if name != "index" or has_index()]
-    tallies = []
+def soak(
+    work: Path,
+    kills: int,
+    seed: int,
+    only: list[str] | None = None,
+    save: Callable[[list[Tally]], None] | None = None,
+) -> list[Tally]:
+    """Kills every target its share of times, in folders under `work`.
+
+    Args:
+        save: given the tallies whenever they change.
+    """
+    names = only or [*TARGETS]
+    tallies: list[Tally] = []
     weights = [TARGETS[name].weight for name in names]
     ends = [round(kills * sum(weights[:k]) / sum(weights)) for k in range(len(names) + 1)]
     for name, (before, after) in zip(names, pairwise(ends), strict=True):
@@ -116,17 +141,20 @@ def soak(work: Path, kills: int, seed: int, only: list[str] | None = None) -> li
         folder = work / name
         folder.mkdir()
         begun = time.monotonic()
-        tally = TARGETS[name].soak(folder, after - before, rng)
+        tally = Tally(name, tell=lambda: save and save(tallies))
+        tallies.append(tally)
+        TARGETS[name].soak(folder, after - before, rng, tally)
         took_s = time.monotonic() - begun
         print(f"{name}: {took_s:.0f} s, {tally}", file=sys.stderr, flush=True)
-        tallies.append(tally)
     return tallies
 
 
-def report(tallies: list[Tally], seed: int, seconds: float) -> str:
+def report(tallies: list[Tally], kills: int, seed: int, seconds: float) -> str:
+    done = sum(tally.kills for tally in tallies)
     lines = [
         f"reassembly {__version__}, Python {platform.python_version()}, {platform.system()} "
-        f"{platform.machine()}; seed {seed}, {seconds / 60:.0f} minutes.",
+        f"{platform.machine()}; seed {seed}, {done} of {kills} kills in {seconds / 60:.0f} "
+        "minutes.",
         "",
         "| command | kills | in the middle of writing a file | carried on to the end, and compared "
         "| faults |",
@@ -148,18 +176,17 @@ def report(tallies: list[Tally], seed: int, seconds: float) -> str:
 # Commands that make a folder
 
 
-def generate(work: Path, kills: int, rng: random.Random) -> Tally:
+def generate(work: Path, kills: int, rng: random.Random, tally: Tally) -> None:
     command = ["generate", "--count", "6", "--seed", "3", *MADE, "--workers", "2", "--out"]
     target = Target(
-        "generate",
         lambda out: [*command, str(out)],
         lambda out: [*command, str(out), "--resume"],
         partial(different_files, but=()),
     )
-    return kill_often(target, work, kills, rng)
+    kill_often(target, work, kills, rng, tally)
 
 
-def bench(work: Path, kills: int, rng: random.Random) -> Tally:
+def bench(work: Path, kills: int, rng: random.Random, tally: Tally) -> None:
     data = work / "data"
     finish(["generate", "--count", "4", "--seed", "5", *MADE, "--workers", "1", "--out", str(data)])
     command = ["bench", "--data", str(data), "--solver", "greedy", "--workers", "2", "--out"]
@@ -167,10 +194,10 @@ def bench(work: Path, kills: int, rng: random.Random) -> Tally:
     def arguments(out: Path) -> list[str]:
         return [*command, str(out)]
 
-    return kill_often(Target("bench", arguments, arguments, different_records), work, kills, rng)
+    kill_often(Target(arguments, arguments, different_records), work, kills, rng, tally)
 
 
-def train(work: Path, kills: int, rng: random.Random) -> Tally:
+def train(work: Path, kills: int, rng: random.Random, tally: Tally) -> None:
     pool = work / "pool"
     made = ["prepare", "--count", "12", *MADE, "--encoder", "none", "--workers", "1", "--out"]
     finish([*made, str(pool)])
@@ -184,32 +211,22 @@ def train(work: Path, kills: int, rng: random.Random) -> Tally:
     changes = ["training.batch=2", "training.steps=20", "training.validate_every=8"]
 
     def again(out: Path) -> list[str]:
-        begun = (out / "run.json").is_file() and (out / "config.yaml").is_file()
+        begun = (out / "run.json").is_file()
         return code(out, resume=True) if begun else code(out, changes=changes, **more)
 
-    target = Target(
-        "train", lambda out: code(out, changes=changes, **more), again, different_weights
-    )
-    return kill_often(target, work, kills, rng, program=[sys.executable, "-c"])
+    target = Target(lambda out: code(out, changes=changes, **more), again, different_weights)
+    kill_often(target, work, kills, rng, tally, program=[sys.executable, "-c"])
 
 
-def index(work: Path, kills: int, rng: random.Random) -> Tally:
+def index(work: Path, kills: int, rng: random.Random, tally: Tally) -> None:
     data = work / "data"
     finish(["generate", "--count", "8", "--seed", "5", *MADE, "--workers", "1", "--out", str(data)])
 
     def arguments(out: Path) -> list[str]:
         return ["index", str(data), "--out", str(out)]
 
-    target = Target(
-        "index", arguments, arguments, partial(different_files, but=(), bytes_too=False)
-    )
-    return kill_often(target, work, kills, rng)
-
-
-def has_index() -> bool:
-    return "index" in {command.name or "" for command in app.registered_commands} | {
-        command.callback.__name__ for command in app.registered_commands if command.callback
-    }
+    target = Target(arguments, arguments, partial(different_files, but=(), bytes_too=False))
+    kill_often(target, work, kills, rng, tally)
 
 
 def kill_often(
@@ -217,11 +234,11 @@ def kill_often(
     work: Path,
     kills: int,
     rng: random.Random,
+    tally: Tally,
     program: list[str] | None = None,
-) -> Tally:
+) -> None:
     """Rounds of some kills and an end, until all kills are done."""
     program = program or COMMAND
-    tally = Tally(target.name)
     whole = work / "whole"
     first_s, usual_s = undisturbed([*program, *target.begin(whole)], whole)
     while tally.kills < kills:
@@ -234,8 +251,9 @@ def kill_often(
             moment_s, lurk = rng.uniform(0.9 * first_s, usual_s), rng.random() < 0.5
             if not ended(process, moment_s) and (not lurk or caught_writing(process, out)):
                 kill(process, rng.random() < 0.5, tally)
-                tally.kills, left = tally.kills + 1, left - 1
                 look_at(out, tally)
+                tally.killed()
+                left -= 1
             elif process.returncode != 0:
                 tally.faults.append(f"it did not carry on: {said(process)}")
                 break
@@ -245,12 +263,10 @@ def kill_often(
         try:
             finish(target.again(out), program)
         except RuntimeError as error:
-            tally.faults.append(f"it did not carry on: {error}")
+            tally.compared([f"it did not carry on: {error}"])
         else:
-            tally.faults += target.differences(whole, out)
-        tally.rounds += 1
+            tally.compared([*left_over(out), *target.differences(whole, out)])
         shutil.rmtree(out, ignore_errors=True)
-    return tally
 
 
 def undisturbed(command: list[str], out: Path) -> tuple[float, float]:
@@ -356,6 +372,12 @@ def half_written(path: Path) -> bool:
     return any(part.startswith(TEMPORARY) for part in path.parts) or path.suffix == ".part"
 
 
+def left_over(out: Path) -> Iterator[str]:
+    for name in sorted(contents(out)):
+        if half_written(Path(name)):
+            yield f"{name} stays for good"
+
+
 def opens(path: Path) -> None:
     data = path.read_bytes()
     match path.suffix:
@@ -446,9 +468,9 @@ def different_weights(whole: Path, other: Path) -> list[str]:
 # The workbench
 
 
-def serve(work: Path, kills: int, rng: random.Random) -> Tally:
+def serve(work: Path, kills: int, rng: random.Random, tally: Tally) -> None:
     """A workbench that is killed while one window edits and another brings pictures in."""
-    tally, workspace = Tally("serve"), work / "workspace"
+    workspace = work / "workspace"
     data = work / "data"
     finish(["generate", "--count", "1", "--seed", "5", *MADE, "--workers", "1", "--out", str(data)])
     pictures = [path.read_bytes() for path in sorted(data.rglob("fragment_*.png"))]
@@ -466,10 +488,9 @@ def serve(work: Path, kills: int, rng: random.Random) -> Tally:
                 piece = found[0]["id"]
             place = f"/api/projects/{project}/hypotheses/{hypothesis}"
             acknowledged = compare_edits(client, place, piece, acknowledged, tally)
-            tally.faults += list(broken_pictures(client, project))
-            tally.rounds += 1
+            tally.compared(broken_pictures(client, project))
             if tally.kills == kills:
-                return tally
+                return
             edits = Edits(str(client.base_url), place, piece, acknowledged)
             edits.start()
             name = f"piece-{tally.kills}.png"
@@ -480,11 +501,11 @@ def serve(work: Path, kills: int, rng: random.Random) -> Tally:
             sending.start()
             time.sleep(rng.uniform(0.02, 1.5))
             kill(server, rng.random() < 0.5, tally)
-            tally.kills += 1
             edits.join()
             sending.join()
             acknowledged = edits.number
             look_at(workspace, tally)
+            tally.killed()
         finally:
             client.close()
             if server.poll() is None:
@@ -578,7 +599,7 @@ def broken_pictures(client: httpx.Client, project: str) -> Iterator[str]:
 class Share:
     """How a command is killed, and how often for each kill of the others: some take long."""
 
-    soak: Callable[[Path, int, random.Random], Tally]
+    soak: Callable[[Path, int, random.Random, Tally], None]
     weight: int
 
 
@@ -589,7 +610,6 @@ TARGETS = {
     "serve": Share(serve, 4),
     "index": Share(index, 2),
 }
-"""`index` is passed over where the command does not exist."""
 
 
 if __name__ == "__main__":

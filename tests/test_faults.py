@@ -6,6 +6,7 @@ Each ends with one line and exit code 2, and what was there before is there afte
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 from reassembly import cli
+from reassembly.io.readers import find_puzzles
 from reassembly.synthetic.dataset import generate
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
@@ -101,9 +103,71 @@ def test_a_disk_that_fills_up(name, kilobytes, made, tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, env=_environment())
 
 
-def _environment() -> dict[str, str]:
-    import os
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+plain, moves = Path.replace, []
+def replace(self, goal):
+    moves.append(goal)
+    if len(moves) == {move}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return plain(self, goal)
+Path.replace = replace
+from reassembly.cli import main
+sys.argv = ["reassembly", *{arguments}]
+main()
+"""
 
+
+def kill(arguments: list[str], move: int) -> None:
+    """Runs a command that is killed before it moves a file to its place for the `move`-th time."""
+    code = KILLED.format(arguments=arguments, move=move)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, env=_environment())
+    assert ended.returncode == -9, ended.stderr
+
+
+def give(arguments: list[str], monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["reassembly", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert not ended.value.code
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
+def test_half_of_a_new_result_among_an_old_one_is_never_read(made, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "out"
+    solving = commands(made, out)["solve"]
+    evaluating = ["evaluate", str(out), "--truth", str(made / "train" / "puzzle_00000")]
+    give(solving, monkeypatch)
+    kill([*solving, "--force"], move=1)  # Before anything of the old has gone.
+    give(evaluating, monkeypatch)
+    kill([*solving, "--force"], move=10)
+    for reading in (evaluating, ["inspect", str(out)]):
+        line = told(capsys, reading)
+        assert str(out) in line and "--force" in line
+    give([*solving, "--force"], monkeypatch)
+    give(evaluating, monkeypatch)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
+@pytest.mark.parametrize("move", [1, 2])
+def test_a_data_set_that_is_being_replaced_stays_one(move, made, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "out"
+    generating = commands(made, out)["generate"]
+    give(generating, monkeypatch)
+    before = {path: path.read_bytes() for path in out.rglob("*.png")}
+    kill([*generating, "--seed", "7", "--force"], move=move)
+    for source in find_puzzles(out):
+        source.load(strict=True)
+    assert {path: path.read_bytes() for path in out.glob("*/puzzle_*/*.png")}.items() <= (
+        before.items()
+    )
+    assert "seed" in told(capsys, [*generating, "--seed", "7", "--resume"])
+    give([*generating, "--resume"], monkeypatch)
+    assert {path: path.read_bytes() for path in out.rglob("*.png")} == before
+
+
+def _environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(SOURCE)}
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from reassembly.io.files import check_output_folder, output_folder
 from reassembly.io.render import contact_sheet_png, png_bytes, render_assembly
+from reassembly.io.writers import OURS
 from reassembly.metrics import score
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Puzzle
@@ -61,7 +62,7 @@ def make_demo(
             start = time.perf_counter()
             answer = solve(puzzle, info.name, seed=seed)
             rows.append(_row(info.name, puzzle, answer, time.perf_counter() - start))
-    with output_folder(out, force=force) as folder:
+    with output_folder(out, force=force, replaces=[*OURS, "puzzle/fragment_*.png"]) as folder:
         write_puzzle(made, folder / "puzzle")
         opaque = np.full((*made.picture.shape[:2], 1), 255, np.uint8)
         (folder / "fresco.png").write_bytes(png_bytes(np.dstack([made.picture, opaque])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -13,7 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reassembly.errors import InputError
-from reassembly.io.files import atomic_write, check_output_folder, output_folder
+from reassembly.io.files import (
+    TEMPORARY,
+    atomic_write,
+    check_output_folder,
+    check_whole,
+    output_folder,
+    sweep,
+)
 
 
 def tree(folder):
@@ -183,6 +191,80 @@ def test_a_swap_interrupted_between_files_is_undone(tmp_path, monkeypatch):
             monkeypatch.setattr(Path, "replace", breaks)
     assert len(moves) > 5
     assert tree(tmp_path) == dict.fromkeys("abc", b"old")
+
+
+OLD = {"a": b"old", "d/b": b"old", "gone_1": b"old", "object/gone_2": b"old", "mine": b"mine"}
+NEW = {"a": b"new", "c": b"new", "d/b": b"new", "mine": b"mine"}
+
+
+def write_files(folder, files):
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def visible(folder):
+    """Files that a reader sees."""
+    shown = {name: content for name, content in tree(folder).items() if content is not None}
+    return {name: content for name, content in shown.items() if TEMPORARY not in name}
+
+
+@pytest.fixture
+def killed(monkeypatch):
+    """Collects what a folder looks like before each of the steps a process could be killed at."""
+
+    def collect(folder, into, action):
+        left = []
+
+        def after_a_look(step):
+            def stepping(*given, **more):
+                left.append(into / f"killed-{len(left)}")
+                shutil.copytree(folder, left[-1], copy_function=shutil.copyfile)
+                return step(*given, **more)
+
+            return stepping
+
+        with monkeypatch.context() as patch:
+            for name in ("replace", "unlink", "rmdir", "mkdir"):
+                patch.setattr(Path, name, after_a_look(getattr(Path, name)))
+            action()
+        return left
+
+    return collect
+
+
+def replace_all(target):
+    replaces = ["gone_*", "object/gone_*"]
+    with output_folder(target, force=True, replaces=replaces) as out:
+        write_files(out, {name: data for name, data in NEW.items() if data == b"new"})
+
+
+def test_whoever_is_killed_leaves_old_or_new_or_what_nobody_reads(tmp_path, killed):
+    target = tmp_path / "out"
+    write_files(target, OLD)
+    left = killed(target, tmp_path / "once", lambda: replace_all(target))
+    assert visible(target) == NEW
+    refused = []
+    for folder in left:
+        try:
+            check_whole(folder)
+        except InputError as error:
+            refused.append(folder)
+            assert "--force" in str(error) and str(folder) in str(error)
+            with pytest.raises(InputError, match="--force"):
+                check_whole(folder / "d" / "b")
+            with pytest.raises(InputError, match="--force"):
+                check_whole(tmp_path / "once", within=True)
+        else:
+            assert visible(folder) in (OLD, NEW)
+    assert refused
+    for number, folder in enumerate(refused[::4]):  # Another kill, while that is mended.
+        twice = killed(folder, tmp_path / f"twice-{number}", lambda f=folder: replace_all(f))
+        for again in (folder, *twice):
+            sweep(again)
+            check_whole(again)
+            assert tree(again).keys() == {*NEW, "d"}
+            assert visible(again) == NEW
 
 
 @pytest.mark.parametrize("where", ["file", "file/below", "file/further/below", "nul\0"])

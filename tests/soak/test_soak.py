@@ -24,6 +24,8 @@ def test_what_is_killed_carries_on(target, kills, tmp_path):
 def test_every_command_has_its_share_of_kills():
     script = runpy.run_path(str(SCRIPT))
     tallies = [script["Tally"](name, kills=3, faults=["x"]) for name in script["TARGETS"]]
-    text = script["report"](tallies, 7, 60.0)
+    text = script["report"](tallies, 100, 7, 60.0)
+    assert {"generate", "train", "bench", "index", "serve"} == {*script["TARGETS"]}
+    assert f"{3 * len(tallies)} of 100 kills" in text
     assert f"| in all | {3 * len(tallies)} |" in text
     assert text.count(": x\n") == len(tallies)

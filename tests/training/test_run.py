@@ -9,6 +9,7 @@ import time
 import warnings
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -20,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from reassembly import cli
 from reassembly.config import FeatureConfig, load_config
 from reassembly.errors import InputError, InputWarning
+from reassembly.io.files import TEMPORARY
 from reassembly.keypoints.selector import KeypointSelector
 from reassembly.texture.resnet import ResNet18
 from reassembly.training import stages
@@ -249,6 +251,31 @@ def test_rates_can_be_changed_on_the_way(tmp_path, small_pool, small_config):
     run(tmp_path / "again", small_pool, small_config, progress=stop_at(3))
     stopped = checkpoint(tmp_path / "again")["state_dict"]
     assert same(stopped, checkpoint(out)["state_dict"]), "a rate of zero changes nothing"
+
+
+def test_a_run_killed_while_it_writes_a_file_starts_or_resumes(
+    tmp_path, small_pool, small_config, monkeypatch
+):
+    """Each time a file comes to its place, what lies there is what a kill would leave."""
+    left, plain = [], Path.replace
+
+    def replace_later(self, goal):
+        left.append(shutil.copytree(tmp_path / "run", tmp_path / f"killed-{len(left)}"))
+        return plain(self, goal)
+
+    monkeypatch.setattr(Path, "replace", replace_later)
+    run(tmp_path / "run", small_pool, small_config, steps=1)
+    monkeypatch.setattr(Path, "replace", plain)
+    assert len(left) > 2
+    for folder in left:
+        if (folder / "run.json").is_file():
+            outcome = train(folder, resume=True, device="cpu")
+        else:
+            with pytest.raises(InputError, match="without --resume"):
+                train(folder, resume=True, device="cpu")
+            outcome = run(folder, small_pool, small_config, steps=1)
+        assert outcome.steps == outcome.planned == 1
+        assert not list(folder.rglob(f"{TEMPORARY}*"))
 
 
 def test_a_run_without_a_checkpoint_is_resumed_from_its_beginning(

@@ -7,6 +7,7 @@ pieces of one object hang together more than with others.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
@@ -24,6 +25,7 @@ from reassembly.depot.search_file import search_on_one_thread
 from reassembly.depot.store import open_depot
 from reassembly.errors import InputError
 from reassembly.io.files import check_output_folder, output_folder
+from reassembly.io.images import is_image_name
 from reassembly.workers import Died, check_cluster, cluster, run_each
 
 __all__ = ["Objects", "find_objects", "objects_of", "save_objects"]
@@ -143,7 +145,7 @@ def save_objects(
         ],
         "alone": list(objects.alone),
     }
-    with output_folder(out, force=force) as folder:
+    with output_folder(out, force=force, replaces=_earlier(Path(out))) as folder:
         text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
         (folder / FILE_NAME).write_text(text, encoding="utf-8")
         for number, (name, group) in enumerate(zip(names, objects.groups, strict=True), 1):
@@ -157,6 +159,15 @@ def save_objects(
             (place / "scale.json").write_text(scale + "\n", encoding="utf-8")
             if progress is not None:
                 progress(number, len(names), "pictures")
+
+
+def _earlier(out: Path) -> list[str]:
+    """The pictures of earlier objects, which would mingle with new ones; other files stay."""
+    return [
+        glob.escape(file.relative_to(out).as_posix())
+        for file in out.glob("object_[0-9]*/*")
+        if file.name == "scale.json" or is_image_name(file.name)
+    ]
 
 
 def _place_picture(source: Path, fragment: str, place: Path) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from reassembly.errors import InputError, InputWarning
+from reassembly.io.files import check_whole
 from reassembly.pose import Pose, wrap_deg
 from reassembly.puzzle import Assembly, Provenance, Puzzle
 
@@ -68,6 +69,7 @@ def load_assembly(path: str | PathLike[str], puzzle: Puzzle | None = None) -> As
     """
     path = Path(path)
     path = path / FILE_NAME if path.is_dir() else path
+    check_whole(path)
     reader = _Reader(path)
     content = reader.content()
     islands: dict[int, dict[str, Pose]] = {}

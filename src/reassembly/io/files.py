@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import secrets
 import shutil
@@ -13,10 +14,13 @@ from pathlib import Path
 
 from reassembly.errors import InputError
 
-__all__ = ["atomic_write", "check_output_folder", "output_folder", "sweep"]
+__all__ = ["atomic_write", "check_output_folder", "check_whole", "output_folder", "sweep"]
 
 TEMPORARY = ".reassembly-"
 """How the names of our temporary files and folders begin."""
+MERGE = f"{TEMPORARY}merge"
+"""A folder in one whose files are being replaced: it holds new ones that are not in their places
+yet, old ones that were, and the names of those that go. Nobody reads files beside it."""
 LITTER = {".ds_store", "thumbs.db", "desktop.ini"}
 """What file managers leave behind: a folder with nothing else counts as empty."""
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT} if hasattr(errno, "EDQUOT") else {errno.ENOSPC}
@@ -88,11 +92,12 @@ def output_folder(
     Missing parents are created. A `path` that exists and holds something is refused without
     `force`. With `force`, files written under a name that exists replace the old ones, and
     everything else stays: no folder is ever emptied. If anything fails, what was there is there
-    unchanged, and nothing new is.
+    unchanged, and nothing new is. A process that is killed leaves the old files, or the new ones,
+    or, between the two, what `check_whole` refuses and the next call completes.
 
     Args:
-        replaces: name patterns, such as `piece_*.png`, of files directly in `path` that belong to
-            an earlier output and go when it is replaced.
+        replaces: name patterns, such as `piece_*.png`, of files in `path` that belong to an earlier
+            output and go when it is replaced.
 
     Yields:
         An empty folder on the same disk as `path`.
@@ -100,24 +105,44 @@ def output_folder(
     check_output_folder(path, force)
     target = _resolved(path)
     made = _make_parents(target, path)
+    with _as_input_errors(path):
+        _complete(target)
     # Inside a folder that exists, since that may be the only place here that we may write to.
-    staging = (target if target.exists() else target.parent) / _temporary_name()
+    room = (target if target.exists() else target.parent) / _temporary_name()
+    staging = room / "new"
     try:
         with _as_input_errors(path):
-            staging.mkdir()
+            staging.mkdir(parents=True)
         with _as_input_errors(path, only_under=staging):
             yield staging
         with _as_input_errors(path):
             if target.exists():
-                _merge(staging, target, path, tuple(replaces))
+                _merge(room, target, path, tuple(replaces))
             else:
                 staging.replace(target)
         made = []
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        shutil.rmtree(room, ignore_errors=True)
         for parent in made:
             with suppress(OSError):
                 parent.rmdir()
+
+
+def check_whole(path: str | PathLike[str], *, within: bool = False) -> None:
+    """Raises `InputError` where a command was killed while it replaced this file or folder.
+
+    Args:
+        within: or anything in the folder.
+    """
+    target = _resolved(path)
+    inner = (half.parent for half in target.rglob(MERGE)) if within else ()
+    for place in (target, *target.parents, *inner):
+        if (place / MERGE).exists():
+            raise InputError(
+                "a command was stopped while it replaced the files here, so old and new are mixed",
+                "Repeat that command with --force",
+                place,
+            )
 
 
 def sweep(folder: Path) -> None:
@@ -125,6 +150,8 @@ def sweep(folder: Path) -> None:
 
     Nobody else may be writing there.
     """
+    for half in sorted(folder.rglob(MERGE)):
+        _complete(half.parent)
     for rest in sorted(folder.rglob(f"{TEMPORARY}*")):
         if rest.is_dir() and not rest.is_symlink():
             shutil.rmtree(rest, ignore_errors=True)
@@ -162,12 +189,11 @@ def _make_parents(target: Path, path: str | PathLike[str]) -> list[Path]:
     return missing
 
 
-def _merge(
-    staging: Path, target: Path, path: str | PathLike[str], replaces: tuple[str, ...]
-) -> None:
-    """Moves every file of `staging` to its place in `target`, or, failing that, none."""
-    new = sorted(p.relative_to(staging) for p in staging.rglob("*") if not p.is_dir())
+def _merge(room: Path, target: Path, path: str | PathLike[str], replaces: tuple[str, ...]) -> None:
+    """Moves every file of `room/new` to its place in `target`, or, failing that, none."""
+    new = _files(room / "new")
     old = {p.relative_to(target) for pattern in replaces for p in target.glob(pattern)}
+    gone = sorted(name for name in old.difference(new) if not (target / name).is_dir())
     for name in new:
         above = [target / parent for parent in name.parents if (target / parent).exists()]
         if (target / name).is_dir() or not all(place.is_dir() for place in above):
@@ -176,7 +202,8 @@ def _merge(
                 "Choose another output folder",
                 path,
             )
-    aside = target / _temporary_name()
+    (room / "gone.json").write_text(json.dumps([n.as_posix() for n in gone]), encoding="utf-8")
+    merge = room.replace(target / MERGE)
     undo: list[tuple[Path, Path]] = []
 
     def move(source: Path, goal: Path) -> None:
@@ -185,17 +212,45 @@ def _merge(
         undo.append((goal, source))
 
     try:
-        for name in sorted(old | {n for n in new if (target / n).exists()}):
-            if not (target / name).is_dir():
-                move(target / name, aside / name)
+        for name in (*new, *gone):
+            if os.path.lexists(target / name):
+                move(target / name, merge / "old" / name)
         for name in new:
-            move(staging / name, target / name)
+            move(merge / "new" / name, target / name)
     except BaseException:
         for moved, back in reversed(undo):
             moved.replace(back)
+        merge.replace(room)
         raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    _remove_empty(target, gone)
+    merge.replace(room)
+
+
+def _complete(target: Path) -> None:
+    """Ends what a process began that was killed while it moved files to their places."""
+    merge = target / MERGE
+    if not merge.exists():
+        return
+    gone = [Path(name) for name in json.loads((merge / "gone.json").read_text(encoding="utf-8"))]
+    for name in gone:
+        (target / name).unlink(missing_ok=True)
+    for name in _files(merge / "new"):
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (merge / "new" / name).replace(target / name)
+    _remove_empty(target, gone)
+    shutil.rmtree(merge.replace(target / _temporary_name()), ignore_errors=True)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Of a folder and those in it, relative to it."""
+    return sorted(p.relative_to(folder) for p in folder.rglob("*") if not p.is_dir())
+
+
+def _remove_empty(target: Path, gone: Iterable[Path]) -> None:
+    """Removes folders in `target` that held nothing but what is gone."""
+    for folder in {name.parent for name in gone} - {Path()}:
+        with suppress(OSError):
+            (target / folder).rmdir()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reassembly.errors import InputError
+from reassembly.io.files import check_whole
 from reassembly.pose import Pose
 from reassembly.puzzle import Puzzle
 
@@ -119,6 +120,7 @@ Rows = Sequence[tuple[str, Mapping[str, Any], bool]]
 
 
 def _text(path: Path) -> str:
+    check_whole(path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

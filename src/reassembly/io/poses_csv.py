@@ -22,6 +22,7 @@ from os import PathLike
 from pathlib import Path
 
 from reassembly.errors import InputError
+from reassembly.io.files import check_whole
 from reassembly.pose import Pose, from_repair, to_repair
 from reassembly.puzzle import Puzzle
 
@@ -145,6 +146,7 @@ def poses_of_rows(
 
 
 def _text(path: str | PathLike[str]) -> str:
+    check_whole(path)
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError as error:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reassembly.errors import InputError, InputWarning
-from reassembly.io.files import check_output_folder, output_folder
+from reassembly.io.files import MERGE, check_output_folder, check_whole, output_folder
 from reassembly.io.images import MAX_FILE_BYTES, Picture, is_image_name, read_image
 from reassembly.io.poses_csv import read_pose_rows
 from reassembly.io.segment import Piece, find_pieces, segment_many
@@ -154,6 +154,7 @@ def find_puzzles(path: str | PathLike[str]) -> list[PuzzleSource]:
     root = Path(path)
     if not root.exists():
         raise InputError("there is no such file or folder", "Check the path", path)
+    check_whole(root)
     try:
         sources = _in_file(root) if root.is_file() else _in_folder(root)
     except OSError as error:
@@ -215,6 +216,8 @@ def _in_folder(root: Path) -> list[PuzzleSource]:
             folders.clear()
             continue
         seen.add(real)
+        if MERGE in folders:
+            check_whole(here)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         pictures += [
             (here / name).relative_to(root).as_posix()

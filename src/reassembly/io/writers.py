@@ -44,6 +44,8 @@ FORMATS = {
 }
 """The file of each format. Islands after the first have a `poses-island-2.csv` and so on."""
 MORE_ISLANDS = "poses-island-{}.csv"
+OURS = (*FORMATS.values(), MORE_ISLANDS.format("*"))
+"""Patterns of all names that an assembly's files may have."""
 COORDINATE_DECIMALS = 6
 
 
@@ -75,7 +77,6 @@ def save_assembly(
     document = utf8(assembly_to_json(assembly))
     sheet = lay_out(assembly)
     scale = bounded_scale(sheet.bounds, puzzle.mm_per_px)
-    ours = [*FORMATS.values(), MORE_ISLANDS.format("*")]
 
     def write(name: str) -> None:
         target = out / FORMATS[name]
@@ -96,7 +97,7 @@ def save_assembly(
             target.write_bytes(utf8(report_html(assembly, sheet)))
 
     # Most of the time goes into compressing pictures, which leaves other threads free to run.
-    with output_folder(folder, force=force, replaces=ours) as out, ThreadPoolExecutor() as pool:
+    with output_folder(folder, force=force, replaces=OURS) as out, ThreadPoolExecutor() as pool:
         list(pool.map(write, wanted))
     return Path(folder)
 

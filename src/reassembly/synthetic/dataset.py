@@ -31,7 +31,13 @@ import numpy as np
 
 from reassembly._version import __version__
 from reassembly.errors import InputError
-from reassembly.io.files import atomic_write, check_output_folder, output_folder, sweep
+from reassembly.io.files import (
+    TEMPORARY,
+    atomic_write,
+    check_output_folder,
+    output_folder,
+    sweep,
+)
 from reassembly.pose import to_repair
 from reassembly.puzzle import Fragment, Puzzle
 from reassembly.synthetic.make import (
@@ -241,11 +247,15 @@ def _check_same(found: dict[str, Any], wanted: dict[str, Any], file: Path) -> No
 
 
 def _remove(folder: Path) -> None:
-    """Removes an earlier data set; files that are none of ours stay."""
-    (folder / "manifest.json").unlink(missing_ok=True)
+    """Removes the puzzles of an earlier data set; files that are none of ours stay.
+
+    Each goes at once, and the manifest stays until another takes its place: whoever is killed here
+    leaves whole puzzles that belong to it.
+    """
+    sweep(folder)
     for split in SPLITS:
         for puzzle in (folder / split).glob(puzzle_id(0).replace("0" * 5, "[0-9]*")):
-            shutil.rmtree(puzzle)
+            puzzle.replace(puzzle.with_name(f"{TEMPORARY}{puzzle.name}"))
     sweep(folder)
 
 

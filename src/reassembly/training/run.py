@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from reassembly._version import __version__
 from reassembly.config import Config, config_from_dict, load_config
 from reassembly.errors import InputError, InputWarning
-from reassembly.io.files import atomic_write, check_output_folder
+from reassembly.io.files import TEMPORARY, atomic_write, check_output_folder, sweep
 from reassembly.weights import (
     RUN_FILE,
     anywhere,
@@ -164,7 +164,7 @@ def train(
     from reassembly.training.module import Training
     from reassembly.training.stages import stage_of
 
-    folder.mkdir(parents=True, exist_ok=True)
+    _make(folder)
     about = _about(folder, stage, data, validation, init or begun.get("init"))
     about["history"] = [*begun.get("history", []), *about["history"]]
     with _told(folder, about, settings) as begins:
@@ -212,7 +212,7 @@ def _judge(
     if init is None:
         raise InputError("the judge needs a verifier", "Name its weights with --init")
     load_weights(init, "verifier", "joins")
-    folder.mkdir(parents=True, exist_ok=True)
+    _make(folder)
     about = _about(folder, "judge", data, None, init)
     wanted = JudgeSettings(seed=settings.training.seed)
     with _told(folder, about, settings) as begins:
@@ -232,7 +232,8 @@ def _told(folder: Path, about: Mapping[str, Any], settings: Config) -> Iterator[
     if _is_helper():
         yield lambda: None
         return
-    wanted = {"run.json": _json(about), "config.yaml": _yaml(settings)}
+    # In this order: where there is a run.json, there is all that resuming needs.
+    wanted = {"config.yaml": _yaml(settings), "run.json": _json(about)}
     files = {folder / name: text for name, text in wanted.items()}
     before = {file: file.read_text(encoding="utf-8") for file in files if file.is_file()}
     for file, text in files.items():
@@ -244,7 +245,7 @@ def _told(folder: Path, about: Mapping[str, Any], settings: Config) -> Iterator[
         told = folder / "run.json"
         if begun and told in before:
             before[told] = _json({**json.loads(before[told]), "history": about["history"]})
-        for file in files:
+        for file in reversed(files):
             if file in before:
                 atomic_write(file, before[file])
             elif not begun:
@@ -533,7 +534,8 @@ def _accelerator(device: str) -> str:
 def _check_folder(folder: Path) -> None:
     """A new run needs an empty folder; what one left that was cut short early on may stay."""
     left = {"pool", "validation", "run.json", "config.yaml"}
-    entries = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    found = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    entries = {name for name in found if not name.startswith(TEMPORARY)}
     if "run.json" in entries and not entries <= left:
         raise InputError(
             "the folder holds a training run",
@@ -542,6 +544,13 @@ def _check_folder(folder: Path) -> None:
         )
     if not entries <= left or not folder.is_dir():
         check_output_folder(folder)
+
+
+def _make(folder: Path) -> None:
+    """The run's folder, without what a killed process left half written in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not _is_helper():
+        sweep(folder)
 
 
 def _is_helper() -> bool:
