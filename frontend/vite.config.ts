@@ -1,4 +1,7 @@
-/** Builds the page into the Python package, with a hash of the sources it was built from. */
+/**
+ * Builds the page into the Python package, with a hash of the sources it was built from and the
+ * licences of what others wrote of it.
+ */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
@@ -30,14 +33,48 @@ function sourceHash(): string {
 
 const stamp: Plugin = {
   name: "stamp",
-  closeBundle() {
+  writeBundle() {
     writeFileSync(join(built, "source.sha256"), `${sourceHash()}\n`);
+  },
+};
+
+/** Where the licences of bundled packages lie beside the page. */
+const NOTICES = "third-party.txt";
+
+/** The folder of the package that a module belongs to, unless it is our own. */
+function packageFolder(module: string): string | null {
+  return /[^\0]*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(module.split(sep).join("/"))?.[0] ?? null;
+}
+
+function noticeOf(folder: string): string {
+  const about = JSON.parse(readFileSync(join(folder, "package.json"), "utf-8")) as {
+    name: string;
+    version: string;
+    license: string;
+  };
+  const file = readdirSync(folder).find((name) => /^(licen[cs]e|copying)/i.test(name));
+  if (!file) throw new Error(`${about.name} has no file with its licence`);
+  const text = readFileSync(join(folder, file), "utf-8").replaceAll("\r\n", "\n").trim();
+  return `${about.name} ${about.version} (${about.license})\n\n${text}\n`;
+}
+
+const notices: Plugin = {
+  name: "notices",
+  generateBundle(_, bundle) {
+    const modules = Object.values(bundle).flatMap((part) =>
+      part.type === "chunk" ? Object.keys(part.modules) : [],
+    );
+    const folders = new Set(modules.map(packageFolder).filter((folder) => folder !== null));
+    const rule = `\n${"-".repeat(72)}\n\n`;
+    const head = "The page of the workbench contains these packages, under these licences.\n";
+    const source = [head, ...[...folders].sort().map(noticeOf)].join(rule);
+    this.emitFile({ type: "asset", fileName: NOTICES, source });
   },
 };
 
 export default defineConfig({
   base: "./",
-  plugins: [react(), stamp],
+  plugins: [react(), notices, stamp],
   build: {
     outDir: built,
     emptyOutDir: true,

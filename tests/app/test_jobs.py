@@ -8,7 +8,10 @@ import psutil
 import pytest
 
 from reassembly.app.operations import Placement
+from reassembly.app.solving import contradicted
 from reassembly.app.tasks import proposal_operation
+from reassembly.pose import Pose
+from reassembly.solvers import available_solvers
 from tests.app.live import Listener, Live, cut_outs, live
 
 SLOW_SOLVER = "genetic"
@@ -59,7 +62,7 @@ def test_a_solve_shows_its_progress_and_ends_as_an_event(server: Live) -> None:
     state = server.get(f"/projects/{project}/hypotheses/{hypothesis}")
     assert state["revision"] == result["applied_revision"] == 1
     assert state["placed"] == result["proposals"][0]["placed"] >= 4
-    assert result["confidence_note"]
+    assert "not calibrated" in result["confidence_note"]
     (event,) = server.get(f"/projects/{project}/hypotheses/{hypothesis}/history")
     assert (event["kind"], event["author"]) == ("solve", "Ada")
     server.post(f"/projects/{project}/hypotheses/{hypothesis}/undo", {})
@@ -196,6 +199,60 @@ def test_a_deleted_project_takes_its_jobs_along(server: Live) -> None:
     assert server.client.get(f"/api/jobs/{job['id']}").status_code == 404
     *_, job = _start(server, 3)
     server.wait(job)
+
+
+def _join(first: str, second: str, x_mm: float, rotation_deg: float = 0.0) -> dict[str, Any]:
+    pose = {"x_mm": x_mm, "y_mm": 0.0, "rotation_deg": rotation_deg}
+    return {"first": first, "second": second, "pose": pose}
+
+
+def test_accepted_joins_that_cannot_hold_are_found() -> None:
+    centroids = dict.fromkeys("abcd", (0.0, 0.0))
+    locked = {"a": Pose(100.0, 0.0), "b": Pose(150.0, 0.0)}
+    near, far = _join("a", "b", 52.0, 3.0), _join("a", "b", 90.0)
+    turned, back = _join("a", "b", 50.0, 40.0), _join("b", "a", -50.0)
+    assert contradicted([near, back], locked, centroids) == []
+    assert contradicted([far, turned], locked, centroids) == [far, turned]
+    # Around a corner: what joins accepted before carry along is held too.
+    way = [_join("c", "a", 10.0), _join("c", "d", 20.0)]
+    good, bad = _join("d", "b", 40.0), _join("b", "d", 0.0)
+    assert contradicted([*way, good], locked, centroids) == []
+    assert contradicted([*way, bad], locked, centroids) == [bad]
+    # Without locks, the first that is heard holds.
+    loop = [_join("a", "b", 50.0), _join("b", "c", 50.0), _join("a", "c", 30.0)]
+    assert contradicted(loop, {}, centroids) == loop[2:]
+
+
+@pytest.mark.slow
+def test_a_solve_tells_which_accepted_joins_it_could_not_keep(tmp_path: Path) -> None:
+    assert not available_solvers()["joins"].missing_weights()
+    with live(tmp_path / "w") as server:
+        project, hypothesis = server.project()
+        server.bring_in(project, cut_outs(4), mm_per_px=0.5)
+        a, b, c, d = (piece["id"] for piece in server.get(f"/projects/{project}/pieces"))
+        apart = {"x_mm": 400.0, "y_mm": 0.0, "rotation_deg": 0.0}
+        server.edit(
+            project,
+            hypothesis,
+            *({"op": "place", "piece": i, "x_mm": 150.0 * k} for k, i in enumerate((a, b))),
+            {"op": "place", "piece": c, "x_mm": 900.0, "island": 2},
+            *({"op": "lock", "piece": i, "locked": True} for i in (a, b, c)),
+            *(
+                {"op": "judge", "first": i, "second": j, "pose": apart, "verdict": "accepted"}
+                for i, j in ((a, b), (c, d))
+            ),
+        )
+        job = server.wait(_solve(server, project, hypothesis, solver="joins"))
+        against, left_out = job["result"]["warnings"]
+        assert "fragment_0 and fragment_1" in against and "Unlock" in against
+        assert "fragment_2 and fragment_3" in left_out and "no part" in left_out
+        assert "calibrated on made puzzles" in job["result"]["confidence_note"]
+        job = server.post(
+            f"/projects/{project}/hypotheses/{hypothesis}/exports", {"formats": ["html"]}
+        )
+        (file,) = server.wait(job["job"])["result"]["files"]
+        report = server.client.get(file["url"]).text
+        assert "calibrated on made puzzles" in report and "unproven" in report
 
 
 ALL = {"pieces": None, "scope": "all"}

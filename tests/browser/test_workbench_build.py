@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -37,6 +38,22 @@ def test_the_built_page_asks_nobody_else_for_anything() -> None:
     styles = "".join(p.read_text(encoding="utf-8") for p in (BUILT / "assets").glob("*.css"))
     assert not re.search(r"url\(|@import|https?:", styles)
     assert sum(p.stat().st_size for p in BUILT.rglob("*") if p.is_file()) < 1_000_000
+
+
+def test_licences_of_all_that_is_bundled_lie_beside_the_page() -> None:
+    if not FRONTEND.is_dir():
+        pytest.skip("only a clone of the repository holds the page's sources")
+    lock = json.loads((FRONTEND / "package-lock.json").read_text(encoding="utf-8"))
+    bundled = {
+        path.rpartition("node_modules/")[2]: about["version"]
+        for path, about in lock["packages"].items()
+        if path and not any(about.get(k) for k in ("dev", "devOptional", "peer", "optional"))
+    }
+    assert {"konva", "react", "react-dom"} <= bundled.keys()
+    notices = (BUILT / "third-party.txt").read_text(encoding="utf-8")
+    for name, version in bundled.items():
+        part = notices.split(f"\n{name} {version} (")[1]
+        assert "Copyright" in part[:400]
 
 
 def test_the_lockfile_names_no_registry() -> None:

@@ -143,6 +143,35 @@ def test_a_tray_photograph_is_scaled_by_two_clicks(hands: Hands, tmp_path: Path)
         assert piece["scale_origin"] == "ruler"
 
 
+def test_a_phone_photograph_is_brought_in(hands: Hands, tmp_path: Path) -> None:
+    import pillow_heif
+
+    page = hands.page
+    tray_photograph(tmp_path / "tray.png")
+    photo = tmp_path / "IMG_0417.HEIC"
+    pillow_heif.from_pillow(Image.open(tmp_path / "tray.png")).save(photo)
+    (tmp_path / "cut short.heic").write_bytes(photo.read_bytes()[:3000])
+    hands.drop_files(photo, tmp_path / "cut short.heic")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("pieces seen").wait_for()
+    assert "HEIC file is damaged" in dialog.locator(".file-list .bad").inner_text()
+    # Two ends of a length by keys: the cross begins in the middle.
+    dialog.get_by_label("Two clicks on a ruler").focus()
+    page.keyboard.press("Space")
+    dialog.locator("svg[aria-label^=Photograph]").focus()
+    page.keyboard.press("Enter")
+    for _ in range(4):
+        page.keyboard.press("Control+ArrowRight")
+    page.keyboard.press("Enter")
+    dialog.get_by_role("button", name="Bring in", exact=True).focus()
+    page.keyboard.press("Enter")
+    dialog.wait_for(state="detached")
+    page.locator(".thumb-button").nth(3).wait_for()
+    # Four times five steps of a hundredth of 1600 px, called 100 mm.
+    for piece in hands.pieces():
+        assert piece["mm_per_px"] == pytest.approx(100 / (4 * 5 * 16), rel=0.01)
+
+
 def test_solving_shows_its_attempts_and_can_be_cancelled(hands: Hands, drawn: Puzzle) -> None:
     page = hands.page
     solve(hands)

@@ -117,9 +117,7 @@ def test_joins_are_shown_tried_and_judged(hands: Hands) -> None:
 
 
 def test_the_next_solve_honours_both_verdicts(hands: Hands) -> None:
-    missing = available_solvers()["joins"].missing_weights()
-    if missing:
-        pytest.skip(f"weights are not here: {', '.join(missing)}")
+    assert not available_solvers()["joins"].missing_weights()
     page = hands.page
     hands.tab("Joins")
     page.get_by_role("button", name="Look for joins").click()
@@ -145,3 +143,27 @@ def test_the_next_solve_honours_both_verdicts(hands: Hands) -> None:
     placements = hands.state()["placements"]
     assert holds(placements, verdicts["accepted"])
     assert not holds(placements, verdicts["rejected"])
+
+
+def test_a_join_accepted_against_locks_is_told_at_once(hands: Hands) -> None:
+    page = hands.page
+    list_true_joins(hands)
+    page.get_by_label("Sort by").select_option("name")
+    for name in ("fragment_0", "fragment_1"):
+        page.get_by_role("button", name=f"{name}.").press("Enter")
+        page.locator(".board").focus()
+        page.keyboard.press("l")
+    page.keyboard.press("Shift+P")
+    assert "2 chosen" in hands.chosen()
+    page.keyboard.press("Escape")
+    hands.tab("Joins")
+    hands.click("fragment_1")
+    card = page.locator(".join", has_text="fragment_0")
+    card.get_by_role("button", name="Accept").click()
+    card.get_by_text("Both pieces are locked otherwise").wait_for()
+    hands.tab("Solve")
+    page.get_by_text("locked otherwise than the join you accepted").wait_for()
+    hands.click("fragment_1")
+    page.keyboard.press("l")
+    page.get_by_text("locked otherwise than the join you accepted").wait_for(state="detached")
+    hands.wait_saved()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from reassembly.puzzle import Puzzle
 
 WIDE = (1440, 900)
+Spot = tuple[float, float]
+"""On the screen, px."""
 
 
 @dataclass
@@ -87,8 +90,15 @@ class Hands:
     errors: list[str]
 
     @classmethod
-    def at(cls, browser: Browser, server: Server, size: tuple[int, int] = WIDE) -> Hands:
-        page = browser.new_page(viewport={"width": size[0], "height": size[1]})
+    def at(
+        cls,
+        browser: Browser,
+        server: Server,
+        size: tuple[int, int] = WIDE,
+        *,
+        touch: bool = False,
+    ) -> Hands:
+        page = browser.new_page(viewport={"width": size[0], "height": size[1]}, has_touch=touch)
         page.set_default_timeout(20_000)
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
@@ -203,6 +213,28 @@ class Hands:
         self.page.mouse.down()
         self.page.mouse.move(*end, steps=steps)
         self.page.mouse.up()
+
+    def fingers(self, *steps: Sequence[Spot], rest_ms: float = 0) -> None:
+        """Puts fingers down, moves them from step to step and lifts them.
+
+        Args:
+            steps: where each finger is, in the same order in every step.
+            rest_ms: how long they rest before they move or lift.
+        """
+        session = self.page.context.new_cdp_session(self.page)
+
+        def send(kind: str, spots: Sequence[Spot]) -> None:
+            points = [{"x": x, "y": y, "id": k} for k, (x, y) in enumerate(spots)]
+            session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+        for count in range(1, len(steps[0]) + 1):
+            send("touchStart", steps[0][:count])
+        self.page.wait_for_timeout(rest_ms)
+        for spots in steps[1:]:
+            send("touchMove", spots)
+            self.page.wait_for_timeout(16)
+        send("touchEnd", [])
+        session.detach()
 
     def tab(self, name: str) -> None:
         self.page.get_by_role("tab", name=name).click()

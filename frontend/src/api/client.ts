@@ -155,6 +155,7 @@ export const api = {
       solver: string | null;
       seed: number;
       scope: "all" | "unplaced";
+      trust: number;
       apply: boolean;
     } & Signature,
   ) => post<{ job: Job }>(`${hypothesis(p, h)}/solve`, wish),

@@ -17,6 +17,7 @@ import { Handle } from "./handle";
 import { readInk, type Ink } from "./ink";
 import { Keypoints } from "./keypoints";
 import { paintMarks } from "./marks";
+import { Pen } from "./pen";
 import { previewOf, withPreview } from "./preview";
 import { boxOfItem, itemsOf, type Item } from "./scene";
 import { Snapshot } from "./snapshot";
@@ -28,6 +29,8 @@ const AROUND = { left: 84, top: 92, right: 32, bottom: 60 };
 
 export class Board {
   readonly stage: Konva.Stage;
+  /** The cross that keys move. */
+  readonly pen = new Pen(this);
   camera: Camera = cameraStore.get().camera;
   items: readonly Item[] = [];
   /** Poses of pieces that a gesture or a key is moving. */
@@ -288,6 +291,7 @@ export class Board {
       gaps: gaps && !this.live.size ? this.currentGaps(selection) : null,
       rulers,
       measured: this.measured,
+      cross: this.pen.at,
       preview: this.wasPreviewed,
     });
   }

@@ -29,6 +29,20 @@ export function pan(board: Board, from: Point): Gesture {
   return { move, end: NOTHING, cancel: NOTHING };
 }
 
+/** A finger on empty ground: pans, and chooses nothing where it only taps. */
+export function panOrTap(board: Board, from: Point): Gesture {
+  const { move, cancel } = pan(board, from);
+  let moved = false;
+  return {
+    move(at, event) {
+      moved ||= distance(at, from) >= STARTS_PX;
+      if (moved) move(at, event);
+    },
+    end: () => moved || select([]),
+    cancel,
+  };
+}
+
 export function pinch(board: Board, fingers: ReadonlyMap<number, Point>): Gesture {
   const state = () => {
     const [a = [0, 0], b = [0, 0]] = [...fingers.values()];

@@ -46,7 +46,10 @@ const key =
 
 const toggle = (name: "outlines" | "overlaps" | "gaps" | "keypoints" | "rulers") => () =>
   view.set((now) => ({ [name]: !now[name] }));
-const tool = (name: Tool) => () => view.set({ tool: name });
+const tool = (name: Tool) => (board: Board) => {
+  board.pen.lift();
+  view.set({ tool: name });
+};
 const tab = (name: Tab) => () => view.set({ tab: name, side: true });
 
 export function nextSnap(): void {
@@ -56,6 +59,7 @@ export function nextSnap(): void {
 
 function nudge(board: Board, event: KeyboardEvent): void {
   const [dx, dy] = ARROWS[event.key] ?? [0, 0];
+  if (board.pen.drawing) return board.pen.move([dx, dy], event);
   if (!bench.get().selection.size) {
     board.look(panned(board.camera, -dx * PAN_PX, -dy * PAN_PX));
     return;
@@ -138,6 +142,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
     hits: key("Escape"),
     run: (board) => {
       select([]);
+      board.pen.lift();
       board.measured = null;
       board.live.clear();
       board.redraw();
@@ -159,6 +164,14 @@ export const SHORTCUTS: readonly Shortcut[] = [
   },
   { keys: "W", does: "Tool: lasso", part: "Choose", hits: letter("w"), run: tool("lasso") },
   { keys: "M", does: "Tool: measure", part: "Choose", hits: letter("m"), run: tool("ruler") },
+  {
+    keys: "Enter",
+    does: "With these two: a corner or an end where the cross is, which the arrow keys move",
+    part: "Choose",
+    hits: key("Enter"),
+    run: (board, e) => board.pen.drawing && board.pen.mark(e.shiftKey),
+    onBoard: true,
+  },
   {
     keys: "L",
     does: "Lock or unlock",

@@ -21,6 +21,8 @@ export interface Marks {
   gaps: Fit["gaps"] | null;
   rulers: boolean;
   measured: readonly [Point, Point] | null;
+  /** Where on the screen (px) the cross is that keys move. */
+  cross: Point | null;
   /** Whether the poses shown are a solver's attempt. */
   preview: boolean;
 }
@@ -36,6 +38,7 @@ export function paintMarks(canvas: Canvas, marks: Marks): void {
   if (marks.gaps) paintGaps(canvas, marks.gaps);
   paintLocks(canvas, marks);
   if (marks.measured) paintMeasure(canvas, marks.measured);
+  if (marks.cross) paintCross(canvas, marks.cross);
   if (marks.rulers) paintRulers(canvas);
   context.restore();
 }
@@ -214,6 +217,24 @@ function paintMeasure(canvas: Canvas, [from, to]: readonly [Point, Point]): void
     (x1 + x2) / 2,
     (y1 + y2) / 2 - 14,
   );
+}
+
+const CROSS_PX = 12;
+
+function paintCross({ context, ink }: Canvas, [x, y]: Point): void {
+  context.beginPath();
+  context.moveTo(x - CROSS_PX, y);
+  context.lineTo(x + CROSS_PX, y);
+  context.moveTo(x, y - CROSS_PX);
+  context.lineTo(x, y + CROSS_PX);
+  for (const [colour, width] of [
+    [ink.ground, 4],
+    [ink.accent, 2],
+  ] as const) {
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.stroke();
+  }
 }
 
 function paintRulers(canvas: Canvas): void {

@@ -1,6 +1,6 @@
 /** Listens to pointers on the board and begins the gesture that fits where they are. */
 import type { Point } from "../geometry/pose";
-import { bench } from "../state/bench";
+import { bench, select } from "../state/bench";
 import { randomName } from "../state/identity";
 import { view } from "../state/view";
 import type { Board } from "./Board";
@@ -11,12 +11,16 @@ import { distance, type Gesture } from "./gestures";
 import { RULER_PX } from "./marks";
 import { pieceAt } from "./pick";
 
-const NEAR_PX = 14;
+/** How near to a handle is on it; a finger covers more than a mouse. */
+const near_px = (event: PointerEvent) => (event.pointerType === "touch" ? 26 : 14);
 const GUIDE_PX = 5;
+/** A finger that rests as long as this on a piece adds it to the choice, as Shift does. */
+const RESTS_MS = 450;
 
 export function listenToPointers(board: Board, space: () => boolean): () => void {
   const element = board.container;
   let gesture: Gesture | null = null;
+  let resting = 0;
   const fingers = new Map<number, Point>();
 
   const at = (event: MouseEvent): Point => {
@@ -26,30 +30,44 @@ export function listenToPointers(board: Board, space: () => boolean): () => void
 
   const down = (event: PointerEvent) => {
     element.focus({ preventScroll: true });
+    board.pen.lift();
     fingers.set(event.pointerId, at(event));
     element.setPointerCapture(event.pointerId);
-    if (fingers.size === 2) {
+    clearTimeout(resting);
+    if (fingers.size > 1) {
       gesture?.cancel();
       gesture = gestures.pinch(board, fingers);
       return;
     }
-    gesture = begin(board, at(event), event, space());
+    const from = at(event);
+    const before = bench.get().selection;
+    gesture = begin(board, from, event, space());
+    if (event.pointerType === "touch" && view.get().tool === "select") {
+      resting = window.setTimeout(() => {
+        const id = pieceAt(board, from);
+        if (!id || board.live.size || fingers.size !== 1) return;
+        select(before);
+        gesture = gestures.choose(board, id, from, true);
+      }, RESTS_MS);
+    }
     element.classList.toggle("grabbing", gesture !== null && view.get().tool !== "ruler");
   };
   const move = (event: PointerEvent) => {
     const point = at(event);
     if (fingers.has(event.pointerId)) fingers.set(event.pointerId, point);
     if (gesture) gesture.move(point, event);
-    else hover(board, point);
+    else if (event.pointerType !== "touch") hover(board, point, event);
     cameraStore.set({ pointer_mm: toBoard(board.camera, ...point) });
   };
   const up = (event: PointerEvent) => {
+    clearTimeout(resting);
     fingers.delete(event.pointerId);
     gesture?.end(at(event), event);
     gesture = null;
     element.classList.remove("grabbing");
   };
   const stop = (event: PointerEvent) => {
+    clearTimeout(resting);
     fingers.delete(event.pointerId);
     gesture?.cancel();
     gesture = null;
@@ -104,17 +122,19 @@ function begin(board: Board, at: Point, event: PointerEvent, space: boolean): Ge
     return gestures.dragGuide(board, randomName(), at[1] < RULER_PX ? "y" : "x");
   }
   const handle = board.handleAt;
-  if (handle && distance(handle, at) < NEAR_PX) return gestures.rotate(board, at);
+  if (handle && distance(handle, at) < near_px(event)) return gestures.rotate(board, at);
   const id = pieceAt(board, at);
   if (id) return gestures.choose(board, id, at, event.shiftKey || event.ctrlKey || event.metaKey);
   const guide = guideAt(board, at);
   if (guide) return gestures.dragGuide(board, guide.id, guide.axis);
+  if (event.pointerType === "touch") return gestures.panOrTap(board, at);
   return gestures.frame(board, at, event.shiftKey);
 }
 
-function hover(board: Board, at: Point): void {
+function hover(board: Board, at: Point, event: PointerEvent): void {
   const { tool } = view.get();
-  const overHandle = board.handleAt !== null && distance(board.handleAt, at) < NEAR_PX;
+  const handle = board.handleAt;
+  const overHandle = handle !== null && distance(handle, at) < near_px(event);
   const id = tool === "select" && !overHandle ? pieceAt(board, at) : null;
   const guide = tool === "select" && !id ? guideAt(board, at) : undefined;
   board.container.style.cursor = overHandle

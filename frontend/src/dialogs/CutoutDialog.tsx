@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState, type KeyboardEvent, type PointerEvent } from "react";
 import { api, pictureUrl } from "../api/client";
 import type { Id } from "../api/types";
+import { carried, reveal } from "../parts/arrows";
 import { Button } from "../parts/Button";
 import { Modal } from "../parts/Modal";
 import { Zoomable } from "../parts/Zoomable";
@@ -9,6 +10,9 @@ import { bench, pieceOf, say } from "../state/bench";
 import { signature } from "../state/identity";
 import { repaired } from "../state/repairs";
 import { MaskCanvas } from "./maskCanvas";
+
+const LEAST_PX = 2;
+const MOST_PX = 160;
 
 type Tool = "brush" | "eraser" | "cut";
 type Spot = [number, number];
@@ -28,6 +32,7 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
   const [size, setSize] = useState(24);
   const [changed, setChanged] = useState(false);
   const [busy, setBusy] = useState(false);
+  const [penDown, setPenDown] = useState(false);
   const line = useRef<Spot[]>([]);
   const last = useRef<Spot | null>(null);
   const pointer = useRef<Spot | null>(null);
@@ -78,6 +83,18 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
       line.current.forEach(([x, y], k) => (k ? context.lineTo(x, y) : context.moveTo(x, y)));
       context.stroke();
     }
+    if (pointer.current && tool === "cut") {
+      const [x, y] = pointer.current;
+      const reach = 9 * unit;
+      context.strokeStyle = "#fff";
+      context.lineWidth = 1.5 * unit;
+      context.beginPath();
+      context.moveTo(x - reach, y);
+      context.lineTo(x + reach, y);
+      context.moveTo(x, y - reach);
+      context.lineTo(x, y + reach);
+      context.stroke();
+    }
     if (pointer.current && tool !== "cut") {
       context.strokeStyle = "#fff";
       context.lineWidth = 1.5 * unit;
@@ -100,19 +117,17 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
       ((event.clientY - box.top) / box.height) * height,
     ];
   };
-  const down = (event: PointerEvent<HTMLCanvasElement>) => {
-    event.currentTarget.setPointerCapture(event.pointerId);
-    last.current = spot(event);
-    if (tool === "cut") line.current = [last.current];
+  const put = (at: Spot) => {
+    last.current = at;
+    if (tool === "cut") line.current = [at];
     else {
       mask?.remember();
-      mask?.stroke(last.current, last.current, size, tool === "eraser");
+      mask?.stroke(at, at, size, tool === "eraser");
       setChanged(true);
     }
     soon();
   };
-  const move = (event: PointerEvent<HTMLCanvasElement>) => {
-    const now = spot(event);
+  const carry = (now: Spot) => {
     pointer.current = now;
     if (last.current) {
       if (tool === "cut") line.current.push(now);
@@ -122,6 +137,40 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
     soon();
   };
   const up = () => {
+    last.current = null;
+    setPenDown(false);
+  };
+  const down = (event: PointerEvent<HTMLCanvasElement>) => {
+    event.currentTarget.setPointerCapture(event.pointerId);
+    setPenDown(false);
+    put(spot(event));
+  };
+  const move = (event: PointerEvent<HTMLCanvasElement>) => {
+    if (!penDown) carry(spot(event));
+  };
+  const canvasKey = (event: KeyboardEvent<HTMLCanvasElement>) => {
+    const canvas = event.currentTarget;
+    const { width, height } = canvas;
+    const at: Spot = pointer.current ?? [width / 2, height / 2];
+    const moved = carried(event, at, [width, height]);
+    const sized = { "[": -2, "]": 2 }[event.key];
+    if (moved) {
+      carry(moved);
+      reveal(canvas, moved[0] / width, moved[1] / height);
+    } else if (event.key === "Enter" || event.key === " ") {
+      pointer.current = at;
+      if (penDown) up();
+      else {
+        setPenDown(true);
+        put(at);
+      }
+    } else if (sized) setSize((now) => Math.min(MOST_PX, Math.max(LEAST_PX, now + sized)));
+    else return;
+    event.preventDefault();
+  };
+  /** Two fingers look closer; what the first one has begun is taken back. */
+  const pinched = () => {
+    if (last.current) undo();
     last.current = null;
   };
 
@@ -202,8 +251,8 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
             <span>Size</span>
             <input
               type="range"
-              min={2}
-              max={160}
+              min={LEAST_PX}
+              max={MOST_PX}
               value={size}
               disabled={tool === "cut"}
               onChange={(event) => setSize(Number(event.target.value))}
@@ -228,21 +277,30 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
             Shrink 1 px
           </Button>
         </div>
-        <Zoomable aspect={piece.width_px / piece.height_px}>
+        <Zoomable aspect={piece.width_px / piece.height_px} onPinch={pinched}>
           <canvas
             ref={view}
             width={piece.width_px}
             height={piece.height_px}
-            aria-label="The photograph; what is not the piece is dimmed"
+            tabIndex={0}
+            role="application"
+            aria-label="The photograph; what is not the piece is dimmed. Arrow keys move the tool, Enter puts it down and lifts it, the square brackets change its size."
+            onKeyDown={canvasKey}
             onPointerDown={down}
             onPointerMove={move}
             onPointerUp={up}
+            onPointerCancel={up}
             onPointerLeave={() => {
               pointer.current = null;
               soon();
             }}
           />
         </Zoomable>
+        <p className="faint" role="status">
+          {penDown
+            ? "The tool is down: arrow keys draw, Enter lifts it."
+            : "Draw with the pointer. Or, with the photograph in focus: arrow keys move the tool (Shift: by a pixel), Enter puts it down and lifts it, [ and ] change its size."}
+        </p>
         {!mask && <p className="faint">Fetching the photograph…</p>}
       </div>
     </Modal>

@@ -1,6 +1,7 @@
 /** The help sheet: every key, and where to begin. */
 import { SHORTCUTS } from "../board/keys";
 import { Button } from "../parts/Button";
+import { LicenceLink } from "../parts/LicenceLink";
 import { Modal } from "../parts/Modal";
 import { bench, open } from "../state/bench";
 import { useStore } from "../state/store";
@@ -15,7 +16,9 @@ export function HelpDialog({ onClose }: { onClose: () => void }) {
       onClose={onClose}
       footer={
         <>
-          <span className="faint spacer">version {version}</span>
+          <span className="faint spacer">
+            reassembly {version}, under Apache-2.0 · <LicenceLink />
+          </span>
           <Button onClick={() => open({ kind: "tour" })}>Show the tour</Button>
         </>
       }
@@ -60,6 +63,13 @@ export function HelpDialog({ onClose }: { onClose: () => void }) {
             <div>
               <dt>Tray</dt>
               <dd>Drag a piece onto the board, or press Enter on it</dd>
+            </div>
+            <div>
+              <dt>Fingers</dt>
+              <dd>
+                One moves a piece, or the view on empty ground; resting on a piece adds it to the
+                choice; two zoom. Out of the tray, pull a piece sideways
+              </dd>
             </div>
           </dl>
         </section>

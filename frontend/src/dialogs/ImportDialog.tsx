@@ -13,6 +13,9 @@ import { isOver, succeeded, tell } from "../state/sync";
 import { sayBytes } from "./ExportDialog";
 import { ScaleChoice, scaleOf, type Scale } from "./ScaleChoice";
 
+/** Warnings that are told at once. */
+const TOLD = 3;
+
 export function ImportDialog({
   files,
   onClose,
@@ -72,7 +75,9 @@ export function ImportDialog({
       say(
         `${pieces.length} piece${pieces.length === 1 ? "" : "s"} brought in; they are in the tray.`,
       );
-      for (const warning of warnings.slice(0, 2)) say(warning, "", "bad");
+      const more = warnings.length - TOLD;
+      if (warnings.length)
+        say(warnings.slice(0, TOLD).join(". "), more > 0 ? `And ${more} more.` : "", "warning");
       if (pieces.length === 1) select(pieces);
     });
 

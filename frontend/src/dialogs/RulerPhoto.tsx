@@ -1,6 +1,7 @@
-/** A photograph in which two clicks on a ruler set the scale. */
-import { useState, type MouseEvent } from "react";
+/** A photograph in which two clicks on a ruler set the scale; or arrow keys and Enter. */
+import { useState, type KeyboardEvent, type MouseEvent } from "react";
 import type { RulerLine, UploadFile } from "../api/types";
+import { carried, reveal } from "../parts/arrows";
 import { Zoomable } from "../parts/Zoomable";
 
 type Spot = readonly [x: number, y: number];
@@ -16,8 +17,11 @@ export function RulerPhoto({
 }) {
   const [first, setFirst] = useState<Spot | null>(null);
   const [pointer, setPointer] = useState<Spot | null>(null);
+  /** Whether keys move the spot, so that a cross has to show where it is. */
+  const [byKeys, setByKeys] = useState(false);
   const width = file.width_px ?? 1;
   const height = file.height_px ?? 1;
+  const radius = Math.max(width, height) / 160;
   const spot = (event: MouseEvent<SVGSVGElement>): Spot => {
     const box = event.currentTarget.getBoundingClientRect();
     return [
@@ -25,10 +29,20 @@ export function RulerPhoto({
       ((event.clientY - box.top) / box.height) * height,
     ];
   };
-  const click = (event: MouseEvent<SVGSVGElement>) => {
-    if (!first) return setFirst(spot(event));
-    onRuler(first, spot(event));
+  const mark = (at: Spot) => {
+    if (!first) return setFirst(at);
+    onRuler(first, at);
     setFirst(null);
+  };
+  const key = (event: KeyboardEvent<SVGSVGElement>) => {
+    const at = pointer ?? [width / 2, height / 2];
+    const moved = carried(event, at, [width, height]);
+    if (!moved && event.key !== "Enter") return;
+    event.preventDefault();
+    setByKeys(true);
+    setPointer(moved ?? at);
+    if (moved) reveal(event.currentTarget, moved[0] / width, moved[1] / height);
+    else mark(at);
   };
   const lines: [Spot, Spot][] = rulers.map((r) => [
     [r.x1_px, r.y1_px],
@@ -40,10 +54,15 @@ export function RulerPhoto({
       {file.preview && <img src={file.preview} alt={file.name} draggable={false} />}
       <svg
         viewBox={`0 0 ${width} ${height}`}
-        onClick={click}
-        onMouseMove={(event) => setPointer(spot(event))}
-        role="img"
-        aria-label="Photograph: click the two ends of a known length"
+        onClick={(event) => mark(spot(event))}
+        onMouseMove={(event) => {
+          setByKeys(false);
+          setPointer(spot(event));
+        }}
+        onKeyDown={key}
+        tabIndex={0}
+        role="application"
+        aria-label="Photograph: click the two ends of a known length, or move the cross with the arrow keys and press Enter at each end"
       >
         {lines.map(([[x1, y1], [x2, y2]], k) => (
           <g key={k} className="ruler-line">
@@ -53,11 +72,22 @@ export function RulerPhoto({
               [x1, y1],
               [x2, y2],
             ].map(([x, y]) => (
-              <circle key={`${x} ${y}`} cx={x} cy={y} r={Math.max(width, height) / 160} />
+              <circle key={`${x} ${y}`} cx={x} cy={y} r={radius} />
             ))}
           </g>
         ))}
+        {byKeys && pointer && <Cross at={pointer} reach={2.5 * radius} />}
       </svg>
     </Zoomable>
+  );
+}
+
+function Cross({ at: [x, y], reach }: { at: Spot; reach: number }) {
+  const path = `M${x - reach} ${y}h${2 * reach}M${x} ${y - reach}v${2 * reach}`;
+  return (
+    <g className="ruler-line">
+      <path d={path} className="under" />
+      <path d={path} />
+    </g>
   );
 }

@@ -115,7 +115,7 @@ function ReferenceSettings({ board }: { board: RefObject<Board | null> }) {
           ref={input}
           type="file"
           hidden
-          accept="image/*"
+          accept="image/*,.heic,.heif,.tif,.tiff"
           aria-label="Choose a reference picture"
           onChange={(event) => {
             const file = event.target.files?.[0];

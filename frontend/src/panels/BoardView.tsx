@@ -9,7 +9,7 @@ import { Button, IconButton } from "../parts/Button";
 import { FileButton } from "../parts/FileButtons";
 import { bench, livePieces, placedIds } from "../state/bench";
 import { useStore } from "../state/store";
-import { view } from "../state/view";
+import { view, type Tool } from "../state/view";
 
 export function BoardView({
   board,
@@ -49,6 +49,7 @@ export function BoardView({
       <Shows />
       <ScaleBar />
       <PreviewBanner />
+      <ToolHint />
       <Empty />
       <ZoomButtons board={board} />
       <Announcer />
@@ -181,6 +182,23 @@ function PreviewBanner() {
   );
 }
 
+const HINTS: Partial<Record<Tool, string>> = {
+  lasso:
+    "Draw around pieces. Or move the cross with the arrow keys: Enter sets corners, on the first one it closes.",
+  ruler: "Drag from end to end. Or move the cross with the arrow keys: Enter sets each end.",
+};
+
+/** How the tool in hand is used, by pointer and by keys. */
+function ToolHint() {
+  const tool = useStore(view, (now) => now.tool);
+  const words = HINTS[tool];
+  return words ? (
+    <p className="tool-hint" role="status">
+      {words}
+    </p>
+  ) : null;
+}
+
 function Empty() {
   const pieces = useStore(bench, (now) => livePieces(now).length);
   const placed = useStore(bench, (now) => placedIds(now).length);
@@ -200,8 +218,8 @@ function Empty() {
         <>
           <h2>Bring in the pieces</h2>
           <p>
-            Drop photographs here: cut-outs, single pieces on a plain ground, a tray with many, a
-            folder or a zip. You set the scale next.
+            Drop photographs here: cut-outs, single pieces on a plain ground, a tray with many, from
+            a phone (HEIC too), a folder or a zip. You set the scale next.
           </p>
           <div className="row wrap centred">
             <FileButton kind="main">Choose files</FileButton>
@@ -222,9 +240,15 @@ function Announcer() {
     if (!names.length) return "";
     return names.length > 3 ? `${names.length} pieces chosen` : `${names.join(", ")} chosen`;
   });
+  const announced = useStore(bench, (now) => now.announced);
   return (
-    <p className="hidden" aria-live="polite">
-      {words}
-    </p>
+    <>
+      <p className="hidden" aria-live="polite">
+        {words}
+      </p>
+      <p className="hidden" aria-live="polite">
+        {announced}
+      </p>
+    </>
   );
 }

@@ -9,7 +9,7 @@ import { Button } from "../parts/Button";
 import { GapProfile } from "../parts/GapProfile";
 import { nameOf, placeAt } from "../state/actions";
 import { bench, select } from "../state/bench";
-import { placementOf, sameJoin } from "../state/operations";
+import { contradicted, placementOf, sameJoin } from "../state/operations";
 import { edit } from "../state/queue";
 import { useStore } from "../state/store";
 
@@ -33,7 +33,12 @@ export function JoinCard({
   const project = useStore(bench, (now) => now.project?.id ?? "");
   const verdict = useStore(
     bench,
-    (now) => now.judgements.find((one) => sameJoin(one, join))?.verdict ?? null,
+    (now) => now.judgements.find((one) => sameJoin(one, join, now.pieces))?.verdict ?? null,
+  );
+  const against = useStore(bench, (now) =>
+    contradicted(now.judgements, now.state, now.pieces).some((one) =>
+      sameJoin(one, join, now.pieces),
+    ),
   );
   const [why, setWhy] = useState(false);
   const partner = join.first === piece.id ? join.second : join.first;
@@ -82,6 +87,11 @@ export function JoinCard({
           </button>
         ))}
       </div>
+      {against && (
+        <p className="caution">
+          Both pieces are locked otherwise. Unlock one of them, or this join will not be kept.
+        </p>
+      )}
       <div className="row">
         <PutTogether join={join} piece={piece} board={board} />
         <Button kind="quiet" pressed={why} onClick={() => setWhy(!why)}>

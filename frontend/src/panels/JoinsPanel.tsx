@@ -110,6 +110,12 @@ function Partners({
           be missing.
         </p>
       )}
+      {found.joins.length > 0 && (
+        <p className="faint">
+          Probabilities were calibrated on made puzzles; for material like yours they are unproven.
+          Let your eyes and hands decide.
+        </p>
+      )}
       <ol className="joins">
         {found.joins.map((join) => (
           <JoinCard key={join.id} join={join} piece={piece} board={board} />

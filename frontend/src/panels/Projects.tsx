@@ -3,6 +3,7 @@ import { api } from "../api/client";
 import type { ProjectSummary } from "../api/types";
 import { Button, IconButton } from "../parts/Button";
 import { FileButton } from "../parts/FileButtons";
+import { LicenceLink } from "../parts/LicenceLink";
 import { bench, open } from "../state/bench";
 import { useStore } from "../state/store";
 import { goTo, tell } from "../state/sync";
@@ -32,8 +33,8 @@ export function Projects() {
       </header>
       <p className="lead">
         Drop photographs of fragments anywhere on this page: cut-outs, single pieces on a plain
-        ground, a tray with many, a folder, a zip, or a project saved before. Nothing leaves this
-        computer.
+        ground, a tray with many, straight from a phone (HEIC too), a folder, a zip, or a project
+        saved before. Nothing leaves this computer.
       </p>
       <div className="row wrap">
         <FileButton kind="main">Choose files</FileButton>
@@ -57,7 +58,11 @@ export function Projects() {
           ))}
         </ul>
       </section>
-      {about && <footer className="faint">version {about.version}</footer>}
+      {about && (
+        <footer className="faint">
+          version {about.version} · <LicenceLink />
+        </footer>
+      )}
     </main>
   );
 }

@@ -1,5 +1,5 @@
 /** Lets a solver propose: all pieces or only the unplaced, and what it came back with. */
-import { useMemo, useState } from "react";
+import { useMemo } from "react";
 import { api } from "../api/client";
 import type { Job, Proposal, SolveResult } from "../api/types";
 import { Button } from "../parts/Button";
@@ -7,11 +7,27 @@ import { Icon } from "../parts/Icon";
 import { Confidence } from "../parts/Confidence";
 import { MiniAssembly } from "../parts/MiniAssembly";
 import { Progress } from "../parts/Progress";
+import { nameOf } from "../state/actions";
 import { bench, livePieces, placedIds, say } from "../state/bench";
 import { signature } from "../state/identity";
-import { placementOf } from "../state/operations";
-import { useStore } from "../state/store";
+import { contradicted, placementOf } from "../state/operations";
+import { createStore, useStore } from "../state/store";
 import { goTo, isOver, tell } from "../state/sync";
+
+/** What is asked of a solver; kept from one solve to the next. */
+const wish = createStore<{
+  scope: "all" | "unplaced";
+  solver: string | null;
+  seed: number;
+  /** Pieces that the solver is less sure of stay in the tray; 0 places every piece. */
+  trust: number;
+}>({ scope: "all", solver: null, seed: 0, trust: 0.5 });
+
+const TRUST: readonly (readonly [number, string])[] = [
+  [0.5, "stay in the tray: under 50 %"],
+  [0.8, "stay in the tray: under 80 %"],
+  [0, "are placed too, however doubtful"],
+];
 
 export function SolvePanel() {
   const jobs = useStore(bench, (now) => now.jobs);
@@ -48,9 +64,7 @@ function Wish() {
     bench,
     (now) => now.judgements.filter((one) => one.verdict !== "unsure").length,
   );
-  const [scope, setScope] = useState<"all" | "unplaced">("all");
-  const [solver, setSolver] = useState<string | null>(null);
-  const [seed, setSeed] = useState(0);
+  const { scope, solver, seed, trust } = useStore(wish, (now) => now);
   const chosen = solver ?? about?.default_solver ?? "";
   const solve = () => {
     const { project, hypothesis } = bench.get();
@@ -60,6 +74,7 @@ function Wish() {
         solver: chosen || null,
         seed,
         scope,
+        trust: chosen === HONOURS ? trust : 0,
         apply: true,
         ...signature(),
       });
@@ -77,7 +92,7 @@ function Wish() {
             type="radio"
             name="scope"
             checked={scope === "all"}
-            onChange={() => setScope("all")}
+            onChange={() => wish.set({ scope: "all" })}
           />
           <span>
             {locked ? `All, around the ${locked} locked` : "All pieces"}
@@ -94,7 +109,7 @@ function Wish() {
             name="scope"
             checked={scope === "unplaced"}
             disabled={!placed || !unplaced}
-            onChange={() => setScope("unplaced")}
+            onChange={() => wish.set({ scope: "unplaced" })}
           />
           <span>
             {unplaced ? `Only the ${unplaced} unplaced` : "Only the unplaced"}
@@ -102,15 +117,31 @@ function Wish() {
           </span>
         </label>
       </fieldset>
+      {chosen === HONOURS && (
+        <label className="text-field">
+          <span>Pieces that it is not sure of</span>
+          <select
+            value={trust}
+            onChange={(event) => wish.set({ trust: Number(event.target.value) })}
+          >
+            {TRUST.map(([value, words]) => (
+              <option key={value} value={value}>
+                {words}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
       {judged > 0 && (
         <p className={chosen === HONOURS ? "faint" : "caution"}>{sayJudged(judged, chosen)}</p>
       )}
+      {chosen === HONOURS && <Contradictions />}
       <details>
         <summary>Solver</summary>
         <div className="stack">
           <label className="text-field">
             <span>Method</span>
-            <select value={chosen} onChange={(event) => setSolver(event.target.value)}>
+            <select value={chosen} onChange={(event) => wish.set({ solver: event.target.value })}>
               {about?.solvers.map((one) => (
                 <option key={one.name} value={one.name} disabled={!one.available}>
                   {one.name}
@@ -128,7 +159,7 @@ function Wish() {
               min={0}
               value={seed}
               onChange={(event) =>
-                setSeed(Math.max(0, Math.floor(Number(event.target.value) || 0)))
+                wish.set({ seed: Math.max(0, Math.floor(Number(event.target.value) || 0)) })
               }
             />
           </label>
@@ -150,6 +181,20 @@ function sayJudged(judged: number, solver: string): string {
   if (solver === HONOURS)
     return `${yours} will be honoured: accepted ones hold, rejected ones do not come back.`;
   return `${yours} will not be heard: the method “${solver}” looks at locked pieces only. Choose “${HONOURS}” under Solver.`;
+}
+
+/** Says which accepted joins cannot hold, before anybody waits for a solver. */
+function Contradictions() {
+  const judgements = useStore(bench, (now) => now.judgements);
+  const state = useStore(bench, (now) => now.state);
+  const pieces = useStore(bench, (now) => now.pieces);
+  return contradicted(judgements, state, pieces).map(({ first, second }) => (
+    <p key={`${first} ${second}`} className="caution">
+      <Icon name="warning" />
+      {nameOf(first)} and {nameOf(second)} are locked otherwise than the join you accepted. Unlock
+      one of them, or take the verdict back: as it is, the join will not be kept.
+    </p>
+  ));
 }
 
 function Outcome({ job }: { job: Job }) {
@@ -176,6 +221,13 @@ function Outcome({ job }: { job: Job }) {
         <p className="caution">
           <Icon name="warning" />
           {result.confidence_note}
+        </p>
+      )}
+      {result.proposals.every((proposal) => proposal.placed < 2) && (
+        <p className="caution">
+          <Icon name="warning" />
+          No join was sure enough. That is an answer too: neighbours may be missing. To see the best
+          guesses, let doubtful pieces be placed too, and solve again.
         </p>
       )}
       {result.warnings.map((warning) => (

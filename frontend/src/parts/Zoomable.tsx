@@ -1,15 +1,59 @@
 /** A picture that can be looked at closely: fitted at first, then larger and scrolled. */
-import { useState, type ReactNode } from "react";
+import { useRef, useState, type PointerEvent, type ReactNode } from "react";
 import { IconButton } from "./Button";
 
 const STEPS = [1, 1.5, 2, 3, 4, 6, 8];
 
-export function Zoomable({ aspect, children }: { aspect: number; children: ReactNode }) {
+export function Zoomable({
+  aspect,
+  onPinch,
+  children,
+}: {
+  aspect: number;
+  /** Called when a second finger comes down: what the first one draws is not meant. */
+  onPinch?: () => void;
+  children: ReactNode;
+}) {
   const [at, setAt] = useState(0);
   const zoom = STEPS[at] ?? 1;
+  const view = useRef<HTMLDivElement>(null);
+  const fingers = useRef(new Map<number, readonly [number, number]>());
+  const apart = useRef(0);
+  const spread = () => {
+    const [a = [0, 0], b = [0, 0]] = [...fingers.current.values()];
+    return Math.hypot(a[0] - b[0], a[1] - b[1]);
+  };
+  const down = (event: PointerEvent) => {
+    if (event.pointerType !== "touch") return;
+    fingers.current.set(event.pointerId, [event.clientX, event.clientY]);
+    if (fingers.current.size < 2) return;
+    event.stopPropagation();
+    apart.current = spread();
+    onPinch?.();
+  };
+  const move = (event: PointerEvent) => {
+    const before = fingers.current.get(event.pointerId);
+    if (!before) return;
+    fingers.current.set(event.pointerId, [event.clientX, event.clientY]);
+    if (fingers.current.size < 2) return;
+    event.stopPropagation();
+    view.current?.scrollBy((before[0] - event.clientX) / 2, (before[1] - event.clientY) / 2);
+    const [now, wanted] = [spread(), apart.current];
+    const step = now > wanted * 1.3 ? 1 : now < wanted / 1.3 ? -1 : 0;
+    if (!step) return;
+    apart.current = now;
+    setAt((was) => Math.min(STEPS.length - 1, Math.max(0, was + step)));
+  };
+  const up = (event: PointerEvent) => fingers.current.delete(event.pointerId);
   return (
-    <div className="zoomable">
-      <div className="zoomable-view">
+    <div
+      className="zoomable"
+      onPointerDownCapture={down}
+      onPointerMoveCapture={move}
+      onPointerUpCapture={up}
+      onPointerCancelCapture={up}
+    >
+      <div className="zoomable-view" ref={view}>
         <div
           className="zoomable-content"
           style={{

@@ -25,7 +25,7 @@ export type Dialog =
 
 export interface Notice {
   id: number;
-  tone: "plain" | "bad";
+  tone: "plain" | "warning" | "bad";
   text: string;
   remedy: string;
 }
@@ -53,6 +53,8 @@ export interface Bench {
   joins_version: number;
   dialog: Dialog | null;
   notices: readonly Notice[];
+  /** What has just happened, for those who cannot see it. */
+  announced: string;
 }
 
 export const NOTHING: State = { revision: 0, placements: {}, guides: [], reference: null };
@@ -76,6 +78,7 @@ export const bench = createStore<Bench>({
   joins_version: 0,
   dialog: null,
   notices: [],
+  announced: "",
 });
 
 let noticeId = 0;
@@ -85,7 +88,12 @@ export function say(text: string, remedy = "", tone: Notice["tone"] = "plain"): 
   bench.set((now) => ({
     notices: [...now.notices.filter((n) => n.text !== text), { id, text, remedy, tone }].slice(-3),
   }));
-  setTimeout(() => dismiss(id), tone === "bad" ? 12000 : 5000);
+  setTimeout(() => dismiss(id), tone === "plain" ? 5000 : 12000);
+}
+
+/** Says something to screen readers only. */
+export function announce(announced: string): void {
+  bench.set({ announced });
 }
 
 export function dismiss(id: number): void {

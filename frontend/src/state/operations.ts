@@ -1,5 +1,6 @@
 /** What an operation does to a hypothesis and to the project; the server does the same. */
 import type { Guide, Id, Judgement, Op, Piece, Placement, State } from "../api/types";
+import { apply, compose, inverse, wrapDeg } from "../geometry/pose";
 
 export const IN_TRAY: Placement = {
   placed: false,
@@ -100,25 +101,49 @@ export function needsPieces(operations: readonly Op[]): boolean {
   return operations.some((op) => op.op === "picture" || op.op === "scale");
 }
 
-const SAME_MM = 2;
-const SAME_DEG = 4;
+/** As the server has it. */
+const SAME_MM = 12;
+const SAME_DEG = 12;
 
-export function sameJoin(a: Omit<Judgement, "verdict" | "author" | "at">, b: typeof a): boolean {
-  if (a.first !== b.first || a.second !== b.second) return false;
-  const apart = Math.hypot(a.pose.x_mm - b.pose.x_mm, a.pose.y_mm - b.pose.y_mm);
-  const turned = Math.abs(((a.pose.rotation_deg - b.pose.rotation_deg + 540) % 360) - 180);
-  return apart <= SAME_MM && turned <= SAME_DEG;
+type Joined = Pick<Judgement, "first" | "second" | "pose">;
+
+/** Whether two joins are one to a person: seen from the same piece, the other lies nearly alike. */
+export function sameJoin(a: Joined, b: Joined, pieces: readonly Piece[]): boolean {
+  const turnedRound = a.first === b.second && a.second === b.first;
+  if (!turnedRound && (a.first !== b.first || a.second !== b.second)) return false;
+  const other = turnedRound ? inverse(b.pose) : b.pose;
+  const [cx, cy] = pieces.find((piece) => piece.id === a.second)?.centroid_mm ?? [0, 0];
+  const [x, y] = apply(a.pose, cx, cy);
+  const [u, v] = apply(other, cx, cy);
+  const turned = Math.abs(wrapDeg(a.pose.rotation_deg - other.rotation_deg));
+  return Math.hypot(x - u, y - v) < SAME_MM && turned < SAME_DEG;
+}
+
+/** Accepted joins of two locked pieces that lie otherwise: no solve can keep them. */
+export function contradicted(
+  judgements: readonly Judgement[],
+  state: State,
+  pieces: readonly Piece[],
+): Judgement[] {
+  return judgements.filter((judgement) => {
+    const { first, second, verdict } = judgement;
+    const [one, other] = [placementOf(state, first), placementOf(state, second)];
+    if (verdict !== "accepted" || !one.locked || !other.locked) return false;
+    if (one.island !== other.island) return true;
+    return !sameJoin(judgement, { first, second, pose: compose(inverse(one), other) }, pieces);
+  });
 }
 
 export function judgementsAfter(
   judgements: readonly Judgement[],
   operations: readonly Op[],
   author: string,
+  pieces: readonly Piece[],
 ): readonly Judgement[] {
   let now = judgements;
   for (const op of operations) {
     if (op.op !== "judge") continue;
-    now = now.filter((judgement) => !sameJoin(judgement, op));
+    now = now.filter((judgement) => !sameJoin(judgement, op, pieces));
     if (op.verdict === null) continue;
     const { first, second, pose, verdict } = op;
     now = [...now, { first, second, pose, verdict, author, at: new Date().toISOString() }];

@@ -28,7 +28,7 @@ def export(task: Task) -> dict[str, Any]:
     """Writes files.
 
     Payload: `folder` (must not exist), `formats`, `images`, `name`, `pieces`, `placements`,
-    `document`, `joins`, `version`.
+    `document`, `joins`, `solvers` (whose answers were laid out), `version`.
     """
     payload = task.payload
     formats = set(payload["formats"])
@@ -70,11 +70,12 @@ def _assembly(payload: dict[str, Any], images: Path) -> Assembly:
             islands.setdefault(placement["island"], {})[labels[i]] = pose_of(placement)
             if placement["confidence"] is not None:
                 sure[labels[i]] = placement["confidence"]
+    heard = {"solvers": payload["solvers"]} if payload["solvers"] else {}
     return Assembly.of(
         puzzle,
         *(islands[number] for number in sorted(islands)),
         confidence=sure,
-        provenance=Provenance("workbench", payload["version"]),
+        provenance=Provenance("workbench", payload["version"], settings=heard),
     )
 
 
@@ -103,7 +104,10 @@ def _add_joins(report: Path, payload: dict[str, Any], labels: dict[str, str]) ->
         if join["first"] in labels and join["second"] in labels
     ]
     if rows:
-        note = "Verdicts are people's; probabilities are the program's."
+        note = (
+            "Verdicts are people's; probabilities are the program's, calibrated on made puzzles "
+            "and unproven for such material."
+        )
         sections.append(_table("Joins", JOIN_COLUMNS, rows, note, safe))
     noted = [
         (labels[p["id"]], p["inventory"], p["provenance"], p["note"])

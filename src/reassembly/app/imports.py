@@ -162,8 +162,14 @@ def _look_at_header(path: Path) -> dict[str, Any]:
     from PIL import Image
 
     if path.suffix.lower() in {".heic", ".heif"}:
-        import pillow_heif
-
+        try:
+            import pillow_heif
+        except ImportError as error:
+            raise InputError(
+                "HEIC pictures cannot be read here, since pillow-heif is missing",
+                "Install it (pip install pillow-heif), or export the photographs as JPEG",
+                path,
+            ) from error
         pillow_heif.register_heif_opener()
     formats = ["PNG", "JPEG", "TIFF", "WEBP", "HEIF"]
     try:

@@ -234,6 +234,8 @@ class ReplaceAll(Strict):
     """None keeps them."""
     reference: Reference | None = None
     keep_reference: bool = True
+    solver: Label | None = None
+    """Whose answer it is."""
 
 
 class Judge(Strict):

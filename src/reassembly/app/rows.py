@@ -18,7 +18,7 @@ from reassembly.app import database as db
 from reassembly.app import schema
 from reassembly.app.operations import OPERATIONS, Planar, State
 from reassembly.errors import InputError
-from reassembly.pose import wrap_deg
+from reassembly.pose import Pose, wrap_deg
 
 __all__ = [
     "Centroids",
@@ -47,6 +47,7 @@ __all__ = [
     "pieces_of",
     "planar_of",
     "same_join",
+    "same_place",
     "state_of",
     "summaries_of",
     "summary_of",
@@ -368,8 +369,13 @@ def same_join(
         other = other.inverse()
     elif (row.first, row.second) != (first, second):
         return False
-    ends = [each.apply([centroids[row.second]])[0] for each in (mine, other)]
-    turn = abs(wrap_deg(mine.rotation_deg - other.rotation_deg))
+    return same_place(mine, other, centroids[row.second])
+
+
+def same_place(one: Pose, other: Pose, centroid: Sequence[float]) -> bool:
+    """Whether a piece lies nearly alike by both, so that a person would call it the same join."""
+    ends = [each.apply([centroid])[0] for each in (one, other)]
+    turn = abs(wrap_deg(one.rotation_deg - other.rotation_deg))
     return float(np.hypot(*(ends[0] - ends[1]))) < SAME_JOIN_MM and turn < SAME_JOIN_DEG
 
 

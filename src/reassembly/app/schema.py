@@ -368,6 +368,8 @@ class SolveRequest(Who):
     seed: Seed = 0
     scope: Literal["all", "unplaced"] = "all"
     pieces: list[Id] | None = Field(default=None, max_length=5000)
+    trust: float = Field(default=0.0, ge=0, le=0.99)
+    """Pieces that the solver `joins` is less sure of are left out; at 0 every piece is placed."""
     apply: bool = True
 
 

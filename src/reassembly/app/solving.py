@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from reassembly.app.puzzles import pose_of, puzzle_of
+from reassembly.app.rows import same_place
 from reassembly.app.worker import Task
 from reassembly.errors import InputWarning
 from reassembly.pose import Pose
@@ -17,7 +18,7 @@ from reassembly.puzzle import Assembly, Puzzle
 from reassembly.solvers import solve
 from reassembly.solvers.base import Progress
 
-__all__ = ["JUDGED_SOLVER", "search_joins", "solve_pieces"]
+__all__ = ["JUDGED_SOLVER", "contradicted", "search_joins", "solve_pieces"]
 
 JUDGED_SOLVER = "joins"
 """The one that takes verdicts on joins."""
@@ -29,7 +30,8 @@ def solve_pieces(task: Task) -> dict[str, Any]:
 
     Payload: `name`, `pieces` (see `puzzles.payload_of`), `images`, `solver`, `seed`, `fixed` (by
     id, placements that stay), `beside_mm` (the right edge of what else lies on the canvas, and
-    its top), `accepted` and `rejected` joins.
+    its top), `accepted` and `rejected` joins, `apart` (the names of two pieces for each accepted
+    join of which one takes no part), `trust` (what is less sure is left out).
 
     Returns:
         `proposals`, the best first: each `confidence` and, by id, where pieces lie.
@@ -49,6 +51,8 @@ def solve_pieces(task: Task) -> dict[str, Any]:
     verdicts = len(payload["accepted"]) + len(payload["rejected"])
     if payload["solver"] == JUDGED_SOLVER:
         told = {k: _joins(payload[k]) for k in ("accepted", "rejected")}
+        told["trust"] = payload["trust"]
+        _tell_of_unheard(payload, puzzle, fixed)
     elif verdicts:
         warnings.warn(
             f"The solver {payload['solver']} cannot be told of verdicts on joins, so your "
@@ -72,6 +76,52 @@ def solve_pieces(task: Task) -> dict[str, Any]:
             for assembly in (answer, *answer.alternatives)
         ]
     }
+
+
+def contradicted(
+    accepted: Sequence[Mapping[str, Any]],
+    fixed: Mapping[str, Pose],
+    centroids: Mapping[str, Sequence[float]],
+) -> list[Mapping[str, Any]]:
+    """Accepted joins that cannot hold: locked pieces, or joins accepted before, say otherwise.
+
+    Args:
+        accepted: each `first`, `second` and `pose`, in the order in which they are heard.
+        fixed: poses that stay.
+        centroids: in each piece's own frame, mm.
+    """
+    groups: list[dict[str, Pose]] = [dict(fixed)] if fixed else []
+    against = []
+    for join in accepted:
+        first, second, pose = join["first"], join["second"], pose_of(join["pose"])
+        one = next((g for g in groups if first in g), {first: Pose(0.0, 0.0)})
+        other = next((g for g in groups if second in g), {second: Pose(0.0, 0.0)})
+        if one is not other:
+            carry = one[first] @ pose @ other[second].inverse()
+            merged = {**one, **{i: carry @ lies for i, lies in other.items()}}
+            groups = [merged, *(g for g in groups if g is not one and g is not other)]
+        elif not same_place(one[first].inverse() @ one[second], pose, centroids[second]):
+            against.append(join)
+    return against
+
+
+def _tell_of_unheard(payload: Mapping[str, Any], puzzle: Puzzle, fixed: Mapping[str, Pose]) -> None:
+    """Warns of accepted joins that this solve cannot keep."""
+    names = {p["id"]: p["inventory"] or p["name"] for p in payload["pieces"]}
+    centroids = {f.id: (f.polygon.centroid.x, f.polygon.centroid.y) for f in puzzle.fragments}
+    for join in contradicted(payload["accepted"], fixed, centroids):
+        warnings.warn(
+            f"The accepted join of {names[join['first']]} and {names[join['second']]} was not "
+            "kept: locked pieces or other accepted joins say otherwise. Unlock one of the pieces, "
+            "or take the verdict back",
+            InputWarning,
+        )
+    for first, second in payload["apart"]:
+        warnings.warn(
+            f"The accepted join of {first} and {second} was not kept: one of them took no part "
+            "in this solve. Put what is locked into one island, or unlock it",
+            InputWarning,
+        )
 
 
 def search_joins(task: Task) -> dict[str, Any]:

@@ -385,6 +385,24 @@ class Store:
             rows.find_project(session, project_id)
             return rows.judgements_of(session, project_id)
 
+    def solvers_heard(self, project_id: str) -> list[str]:
+        """Whose answers were ever laid out in the project."""
+        with self.reading() as session:
+            found = session.scalars(
+                select(db.EventRow.operations).where(
+                    db.EventRow.project_id == project_id, db.EventRow.kind == "solve"
+                )
+            )
+            told = (OPERATIONS.validate_json(operations) for operations in found)
+            return sorted(
+                {
+                    operation.solver
+                    for operations in told
+                    for operation in operations
+                    if isinstance(operation, ReplaceAll) and operation.solver
+                }
+            )
+
     # Whole projects
 
     def document(self, project_id: str) -> dict[str, Any]:

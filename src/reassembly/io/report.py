@@ -26,7 +26,10 @@ from reassembly.io.render import (
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
 
-__all__ = ["report_html"]
+__all__ = ["CALIBRATED_SOLVERS", "report_html"]
+
+CALIBRATED_SOLVERS = frozenset({"joins"})
+"""Those whose confidence was fitted to how often they are right, on made puzzles."""
 
 PICTURE_PX = 1600
 """The longer side of a picture."""
@@ -173,7 +176,7 @@ def report_html(assembly: Assembly, sheet: Sheet) -> str:
         else None,
         after_caption=f"{len(islands)} islands, side by side" if several else "as assembled",
         islands=islands,
-        any_confidence=bool(assembly.confidence),
+        confidence_note=_confidence_note(assembly),
         unplaced=[
             _piece(context, assembly, puzzle[i], None, thumbnails[i])
             for i in puzzle.ids
@@ -322,6 +325,33 @@ def _piece(
         thumbnail_px=(max(1, round(width * shown)), max(1, round(height * shown))),
         area_cm2=f"{area:.1f}" if area >= 1 else f"{area:.2g}",
         **figures,
+    )
+
+
+def _confidence_note(assembly: Assembly) -> str:
+    """What the figures of confidence are worth."""
+    if not assembly.confidence:
+        return "The solver gave no confidence: nothing here says how likely a pose is right."
+    # An assembly laid out by hand may hold the answers of several solvers.
+    solvers = set(assembly.provenance.settings.get("solvers", [assembly.provenance.solver]))
+    means = "0.9 does not mean that nine in ten are right"
+    if solvers <= CALIBRATED_SOLVERS:
+        return (
+            "Confidence runs from 0 to 1 and is the probability of the least sure join that holds "
+            "a piece. Probabilities were calibrated on made puzzles, so that there nine in ten "
+            "joins given 0.9 are true; for material such as this they are unproven. Take them as "
+            "a hint of where to look first."
+        )
+    if solvers & CALIBRATED_SOLVERS:
+        calibrated = ", ".join(sorted(solvers & CALIBRATED_SOLVERS))
+        return (
+            f"Confidence runs from 0 to 1 and comes from several solvers. That of {calibrated} was "
+            "calibrated on made puzzles and is unproven for material such as this; that of the "
+            f"others is not calibrated, so {means}."
+        )
+    return (
+        "Confidence runs from 0 to 1 and is the solver's own estimate; it is not calibrated, so "
+        f"{means}."
     )
 
 

@@ -1,0 +1,220 @@
+"""The same work by fingers, and by keys where others draw with a pointer."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.workbench import Hands, Server, Spot
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+
+PAINTED = "As it was painted"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("ways") / "workspace", demo=True).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def hands(request: Any, chromium: Browser, server: Server) -> Iterator[Hands]:
+    """At a branch of the demo of its own, every piece on the board; by touch where asked for."""
+    touch = "tablet" in request.fixturenames
+    hands = Hands.at(chromium, server, touch=touch)
+    hands.open_project("Demo")
+    hands.switch_to(PAINTED)
+    hands.page.get_by_role("button", name="Branch this hypothesis").first.click()
+    before = hands.hypothesis
+    hands.page.keyboard.press("Enter")
+    hands.until("(before) => !location.hash.endsWith(before)", before)
+    hands.settle()
+    yield hands
+    hands.page.close()
+    assert hands.errors == []
+
+
+@pytest.fixture
+def tablet() -> None:
+    """A screen that feels fingers."""
+
+
+def middle_pieces(hands: Hands, count: int) -> list[str]:
+    spots = {name: hands.where(name) for name in hands.placed()}
+    return sorted(spots, key=lambda name: math.dist(spots[name], (730, 470)))[:count]
+
+
+def straight(start: Spot, end: Spot, steps: int = 8) -> list[list[Spot]]:
+    return [
+        [(start[0] + (end[0] - start[0]) * k / steps, start[1] + (end[1] - start[1]) * k / steps)]
+        for k in range(steps + 1)
+    ]
+
+
+def test_two_fingers_zoom_and_pan(hands: Hands, tablet: None) -> None:
+    name, *_ = middle_pieces(hands, 1)
+    scale, (x, y) = hands.scale(), hands.where(name)
+    apart = [[(x - 40 - 8 * k, y + 5 * k), (x + 40 + 8 * k, y + 5 * k)] for k in range(11)]
+    before = hands.placed()
+    hands.fingers(*apart)
+    hands.settle()
+    assert hands.scale() == pytest.approx(3 * scale, rel=0.02)
+    # What was between the fingers still is.
+    assert math.dist(hands.where(name), (x, y + 50)) < 4
+    assert hands.placed() == before
+
+
+def test_a_finger_drags_a_piece_or_the_view(hands: Hands, tablet: None) -> None:
+    name, *_ = middle_pieces(hands, 1)
+    before, (x, y) = hands.placed(), hands.where(name)
+    hands.fingers(*straight((x, y), (x + 60, y - 40)))
+    hands.wait_saved()
+    after = hands.placed()
+    scale = hands.scale()
+    assert after[name]["x_mm"] - before[name]["x_mm"] == pytest.approx(60 / scale, abs=0.2)
+    assert after[name]["y_mm"] - before[name]["y_mm"] == pytest.approx(-40 / scale, abs=0.2)
+    assert {n for n in after if after[n] != before[n]} == {name}
+    assert "1 chosen" in hands.chosen()
+
+    box = hands.page.locator(".board").bounding_box()
+    assert box is not None
+    empty = (box["x"] + 60, box["y"] + box["height"] - 120)
+    at = hands.where(name)
+    hands.fingers(*straight(empty, (empty[0] + 50, empty[1] - 30)))
+    hands.settle()
+    assert math.dist(hands.where(name), (at[0] + 50, at[1] - 30)) < 2
+    assert hands.placed() == after and "1 chosen" in hands.chosen()
+    hands.fingers([empty])
+    assert "chosen" not in hands.chosen()
+
+
+def test_a_resting_finger_adds_to_the_choice(hands: Hands, tablet: None) -> None:
+    first, second, third = middle_pieces(hands, 3)
+    hands.fingers([hands.where(first)])
+    assert "1 chosen" in hands.chosen()
+    hands.fingers([hands.where(second)], rest_ms=700)
+    assert "2 chosen" in hands.chosen()
+    hands.fingers([hands.where(third)])
+    assert "1 chosen" in hands.chosen()
+
+
+def test_a_finger_turns_by_the_handle_and_pulls_out_of_the_tray(hands: Hands, tablet: None) -> None:
+    name, *_ = middle_pieces(hands, 1)
+    hands.fingers([hands.where(name)])
+    before, (mx, my) = hands.placed()[name], hands.where(name)
+    hx, hy = hands.handle()
+    reach, start = math.dist((hx, hy), (mx, my)), math.atan2(-(hy - my), hx - mx)
+    # A finger is seldom right in the middle of a handle.
+    turns = [start + math.radians(30 * k / 10) for k in range(11)]
+    hands.fingers(*([(mx + reach * math.cos(a) + 8, my - reach * math.sin(a) + 8)] for a in turns))
+    hands.wait_saved()
+    turned = (hands.placed()[name]["rotation_deg"] - before["rotation_deg"]) % 360
+    assert turned == pytest.approx(30, abs=4)
+
+    hands.page.keyboard.press("t")
+    hands.wait_saved()
+    thumb = hands.page.get_by_role("button", name=re.compile(f"^{name}\\."))
+    box = thumb.bounding_box()
+    assert box is not None and name not in hands.placed()
+    hands.fingers(*straight((box["x"] + 30, box["y"] + 30), (700, 420), 16))
+    hands.wait_saved()
+    hands.settle()
+    assert math.dist(hands.where(name), (700, 420)) < 6
+
+
+def press(hands: Hands, key: str, times: int) -> None:
+    for _ in range(times):
+        hands.page.keyboard.press(key)
+
+
+def test_lengths_are_measured_by_keys(hands: Hands) -> None:
+    page = hands.page
+    page.locator(".board").focus()
+    page.keyboard.press("m")
+    page.get_by_text("Enter sets each end").wait_for()
+    page.keyboard.press("Enter")
+    press(hands, "ArrowRight", 12)
+    press(hands, "Shift+ArrowRight", 3)
+    page.keyboard.press("Enter")
+    start, end = page.evaluate("window.reassembly.board.measured")
+    length = (12 * 10 + 3) / hands.scale()
+    assert end[0] - start[0] == pytest.approx(length) and end[1] == pytest.approx(start[1])
+    told = page.locator("[aria-live]", has_text="measured").inner_text()
+    number = float(re.findall(r"[\d.]+", told)[0]) * (10 if "cm" in told else 1)
+    assert number == pytest.approx(length, abs=0.6)
+    page.keyboard.press("Escape")
+    assert page.evaluate("window.reassembly.board.measured") is None
+
+
+def test_a_lasso_is_drawn_by_keys(hands: Hands) -> None:
+    page = hands.page
+    page.locator(".board").focus()
+    page.keyboard.press("w")
+    box = page.locator(".board").bounding_box()
+    assert box is not None
+    # The cross begins in the middle; a loop of 480 px around it.
+    press(hands, "Control+ArrowLeft", 4)
+    press(hands, "Control+ArrowUp", 4)
+    page.keyboard.press("Enter")
+    for key in ("Right", "Down", "Left", "Up"):
+        press(hands, f"Control+Arrow{key}", 8)
+        page.keyboard.press("Enter")
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    inside = {
+        name
+        for name in hands.placed()
+        if max(abs(a - b) for a, b in zip(hands.where(name), middle, strict=True)) < 240
+    }
+    assert inside and f"{len(inside)} chosen" in hands.chosen()
+
+
+def test_a_cut_out_is_erased_by_keys(hands: Hands) -> None:
+    page = hands.page
+    page.locator(".board").focus()
+    page.keyboard.press("n")
+    page.keyboard.press("i")
+    name = page.locator(".piece-head h2").inner_text()
+    area = {p["name"]: p["area_mm2"] for p in hands.pieces()}[name]
+    page.get_by_role("button", name="Repair the cut-out").focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Fetching").wait_for(state="detached")
+    dialog.get_by_role("button", name="Eraser").focus()
+    page.keyboard.press("Enter")
+    dialog.locator("canvas").focus()
+    press(hands, "]", 5)
+    page.keyboard.press("Enter")
+    dialog.get_by_text("The tool is down").wait_for()
+    press(hands, "Control+ArrowDown", 6)
+    page.keyboard.press("Enter")
+    # Lifted, it erases nothing more.
+    press(hands, "Control+ArrowLeft", 4)
+    dialog.get_by_role("button", name="Save").focus()
+    page.keyboard.press("Enter")
+    dialog.wait_for(state="detached")
+    hands.wait_saved()
+    smaller = {p["name"]: p["area_mm2"] for p in hands.pieces()}[name]
+    assert 0.6 * area < smaller < 0.99 * area
+
+
+def test_what_others_wrote_is_named(hands: Hands) -> None:
+    page = hands.page
+    page.locator(".board").focus()
+    page.keyboard.press("?")
+    with page.context.expect_page() as opened:
+        page.get_by_role("dialog").get_by_role("link", name=re.compile("licences")).click()
+    opened.value.wait_for_load_state()
+    text = opened.value.locator("body").inner_text()
+    opened.value.close()
+    for package in ("konva", "react", "react-dom", "scheduler"):
+        assert re.search(rf"^{package} \d+\.\d+", text, re.MULTILINE)
+    assert text.count("Permission is hereby granted") >= 4
