@@ -231,11 +231,19 @@ def solve(
         typer.Option(help="How reassemblenet selects keypoints.", show_default="the weights' way"),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Denoising steps of reassemblenet.", show_default="20")
+        int | None,
+        typer.Option(help="Denoising steps of reassemblenet.", show_default="20", min=1),
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option(help="Answers reassemblenet draws, the best wins.", show_default="1"),
+        typer.Option(help="Answers reassemblenet draws, the best wins.", show_default="1", min=1),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Tell the solver something else: --setting polish=8; repeatable.",
+            show_default=False,
+        ),
     ] = None,
     weights: SolvingWeights = None,
     device: SolvingDevice = Device.cpu,
@@ -259,9 +267,12 @@ def solve(
     from reassembly.io.files import check_output_folder
     from reassembly.io.joins_file import read_joins
     from reassembly.io.poses_csv import read_poses_csv
-    from reassembly.solvers.registry import check_device, get_solver
+    from reassembly.solvers.registry import check_device, get_solver, parse_settings
 
     check_device(solver, device.value)
+    for name in (more := parse_settings(setting or [], solver)):
+        if name != solver:
+            raise InputError(f"{name} is given settings, but {solver} solves", "Leave them out")
     wanted = {
         "selector": None if selector is None else selector.value,
         "steps": steps,
@@ -270,6 +281,7 @@ def solve(
         "device": None if device is Device.cpu else device.value,
     }
     settings = {name: value for name, value in wanted.items() if value is not None}
+    settings = {**more.get(solver, {}), **settings}
     if each:
         from reassembly.solvers.batch import solve_each
 
@@ -1469,17 +1481,13 @@ def _interrupted() -> NoReturn:
 
 def _fate(error: BaseException) -> InputError | None:
     """What befell the machine, not the program: a full disk, a lack of memory, a lost GPU."""
-    from reassembly.io.files import DISK_FULL, REFUSED
+    from reassembly.io.files import disk_error
 
     cause: BaseException | None = error
     while cause is not None:
         kind, text = type(cause).__name__, str(cause)
-        if isinstance(cause, OSError) and cause.errno in DISK_FULL:
-            remedy = "Make room, then repeat the command; what was done is kept"
-            return InputError("the disk is full", remedy, cause.filename)
-        if isinstance(cause, OSError) and cause.errno in REFUSED:
-            remedy = "Choose a place where you may write"
-            return InputError("this cannot be written: permission denied", remedy, cause.filename)
+        if isinstance(cause, OSError) and (told := disk_error(cause)) is not None:
+            return told
         if kind == "OutOfMemoryError" or (kind == "RuntimeError" and "out of memory" in text):
             remedy = "Close other programs that use it, take less at a time, or use --device cpu"
             return InputError("the GPU has not enough memory", remedy)

@@ -36,6 +36,7 @@ __all__ = [
     "Died",
     "check_cluster",
     "cluster",
+    "one_thread",
     "run_each",
     "wait_until_seen",
     "worker_pool",
@@ -108,6 +109,16 @@ def run_each(
         yield from _on_this_machine(
             function, tasks, workers or os.cpu_count() or 1, prepare, patience_s
         )
+
+
+def one_thread() -> None:
+    """Makes this process compute on one thread: sums are then the same on every machine of a kind,
+    and processes side by side do not wait for each other. To be given as `prepare`."""
+    import cv2
+    import torch
+
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
 
 
 def worker_pool(workers: int, prepare: Callable[[], object] | None = None) -> ProcessPoolExecutor:

@@ -15,6 +15,7 @@ import json
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -27,7 +28,7 @@ import psutil
 from reassembly._version import __version__
 from reassembly.bench.frames import betrays_orientation, turn_back, turn_fragments
 from reassembly.bench.tables import write_tables
-from reassembly.errors import InputError
+from reassembly.errors import InputError, InputWarning
 from reassembly.io.files import TEMPORARY, atomic_write, sweep
 from reassembly.io.readers import PuzzleSource, find_puzzles
 from reassembly.io.writers import assembly_to_json
@@ -36,6 +37,7 @@ from reassembly.metrics.oracle import true_centroids_assembly, truth_assembly
 from reassembly.puzzle import Assembly, Provenance, Puzzle
 from reassembly.solvers import Solver, available_solvers, get_solver, solve
 from reassembly.solvers.base import Progress, ProgressCallback
+from reassembly.solvers.registry import no_solver
 from reassembly.workers import Cluster, Died, check_cluster, cluster, run_each, wait_until_seen
 
 __all__ = [
@@ -139,7 +141,7 @@ def bench(
     known = available_solvers()
     for name in {row.solver if isinstance(row, BenchRow) else row for row in solvers}:
         if name not in known and name not in ORACLES:
-            raise InputError(f"there is no solver {name!r}", f"Choose one of {', '.join(known)}")
+            raise no_solver(name)
     trivial = [name for name, info in known.items() if info.trivial]
     cheap = list(ORACLES) + trivial
     told = {name: dict(given) for name, given in (settings or {}).items() if given}
@@ -163,6 +165,15 @@ def bench(
     out = _bench_folder(Path(out))
 
     sets = _data_sets(data, split, ids)
+    real = any(source.kind.startswith("repair") for sources in sets.values() for source in sources)
+    for row in rows:
+        if real and "RePAIR" in known[row.solver].seen and "weights" not in row.settings:
+            warnings.warn(
+                f"the weights of {row.solver} have learned from puzzles of RePAIR: where these are "
+                "among them, its figures say nothing",
+                InputWarning,
+                stacklevel=2,
+            )
     tasks = [
         _Task(
             source,

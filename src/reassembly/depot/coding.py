@@ -28,7 +28,6 @@ __all__ = [
     "as_floats",
     "code_fragments",
     "coder_digest",
-    "one_thread",
 ]
 
 SEGMENTS = 96
@@ -113,16 +112,6 @@ def as_floats(codes: Bytes) -> Floats:
 def coder_digest() -> str:
     """Names the network: codes of different ones cannot be compared."""
     return _coder().digest
-
-
-def one_thread() -> None:
-    """Makes this process compute on one thread: codes are then the same on every machine of a kind,
-    and processes side by side do not wait for each other."""
-    import cv2
-    import torch
-
-    torch.set_num_threads(1)
-    cv2.setNumThreads(1)
 
 
 def _as_bytes(codes: Floats) -> Bytes:

@@ -10,16 +10,16 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 
-from reassembly.depot.coding import Coded, code_fragments, coder_digest, one_thread
+from reassembly.depot.coding import Coded, code_fragments, coder_digest
 from reassembly.depot.search_file import check_faiss, write_search_file
-from reassembly.depot.store import Depot, Read, Unit, open_depot
+from reassembly.depot.store import Read, Unit, open_depot
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.files import check_output_folder
 from reassembly.io.images import is_image_name
-from reassembly.io.readers import PuzzleSource, _Folder, _load_plain, _Reading
+from reassembly.io.readers import PuzzleSource
 from reassembly.puzzle import Fragment
 from reassembly.solvers.batch import puzzles_of
-from reassembly.workers import Died, check_cluster, cluster, run_each
+from reassembly.workers import Died, check_cluster, cluster, one_thread, run_each
 
 __all__ = ["Indexed", "code_picture", "index_folder"]
 
@@ -108,7 +108,9 @@ def index_folder(
                     failures.append(outcome)
                 else:
                     digest, read = outcome
-                    _check_coder(depot, digest)
+                    if depot.note("coder") is None:
+                        depot.set_note("coder", digest)
+                    depot.check_coder(digest)
                     depot.add(read)
                     added += sum(len(one.fragments) for one in read)
                 if progress is not None:
@@ -256,29 +258,6 @@ def _read(wish: _Wish, work: _Work) -> tuple[str, list[Read]] | str:
     ]
 
 
-class _Some(_Folder):
-    """Some files of a folder, since a depot's pictures do not fit into memory all at once."""
-
-    def __init__(self, path: Path, chosen: Sequence[str]) -> None:
-        super().__init__(path)
-        self.chosen = list(chosen)
-
-    def names(self) -> list[str]:
-        return self.chosen
-
-
-def _some_of(source: PuzzleSource, names: Sequence[str], wish: _Wish) -> list[Fragment]:
-    reading = _Reading(wish.mm_per_px, wish.strict, None)
-    return list(_load_plain(source, _Some(source.path, names), reading).fragments)
-
-
-def _check_coder(depot: Depot, digest: str) -> None:
-    known = depot.note("coder")
-    if known is None:
-        depot.set_note("coder", digest)
-    elif known != digest:
-        raise InputError(
-            "this index was made with another version of the network",
-            "Make it anew, in another folder",
-            depot.folder,
-        )
+def _some_of(source: PuzzleSource, names: Sequence[str], wish: _Wish) -> Sequence[Fragment]:
+    """Some pictures of a folder, since all of a depot do not fit into memory at once."""
+    return source.load(mm_per_px=wish.mm_per_px, strict=wish.strict, only=names).fragments

@@ -209,12 +209,7 @@ def coded_piece(
     digest, coded = code_picture(fragment, mm_per_px)
     # Under the id that it has in the index, so that it is no candidate for itself.
     coded = replace(coded, id=depot.id_of(Path(fragment).resolve()) or "")
-    if digest != depot.note("coder"):
-        raise InputError(
-            "this index was made with another version of the network",
-            "Make it anew, in another folder",
-            depot.folder,
-        )
+    depot.check_coder(digest)
     return coded
 
 

@@ -10,6 +10,7 @@ made from it, and a note in the database tells whether the two belong together.
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, defer, mapped_colum
 
 from reassembly.depot.coding import SEGMENTS, WIDTH, Coded
 from reassembly.errors import InputError
+from reassembly.io.files import disk_error
 
 __all__ = [
     "DATABASE",
@@ -161,8 +163,10 @@ class Depot:
         try:
             yield
         except SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-            raise _damaged(self.folder, reason) from error
+            cause = getattr(error, "orig", None)
+            if isinstance(cause, sqlite3.Error) and (told := disk_error(cause, self.folder)):
+                raise told from error
+            raise _damaged(self.folder, str(cause or error).splitlines()[0]) from error
 
     def begin(self, create: bool) -> None:
         """Makes the tables where they are missing, and checks that this version can read them."""
@@ -187,6 +191,15 @@ class Depot:
         with self.errors(), Session(self._engine) as session:
             session.merge(NoteRow(key=key, value=value))
             session.commit()
+
+    def check_coder(self, digest: str) -> None:
+        """Raises `InputError` unless the index was made with the network of this digest."""
+        if self.note("coder") != digest:
+            raise InputError(
+                "this index was made with another version of the network",
+                "Make it anew, in another folder",
+                self.folder,
+            )
 
     def units(self) -> dict[str, str]:
         """Stamps by key."""

@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import shutil
+import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
@@ -14,7 +15,15 @@ from pathlib import Path
 
 from reassembly.errors import InputError
 
-__all__ = ["atomic_write", "check_output_folder", "check_whole", "output_folder", "sweep"]
+__all__ = [
+    "atomic_write",
+    "check_output_folder",
+    "check_whole",
+    "disk_error",
+    "disk_told",
+    "output_folder",
+    "sweep",
+]
 
 TEMPORARY = ".reassembly-"
 """How the names of our temporary files and folders begin."""
@@ -160,6 +169,39 @@ def sweep(folder: Path) -> None:
                 rest.unlink(missing_ok=True)
 
 
+def disk_error(
+    error: OSError | sqlite3.Error, path: str | PathLike[str] | None = None
+) -> InputError | None:
+    """What a user is told of a full disk, or of a place that may not be written.
+
+    Args:
+        path: the file or folder it is about, where the error does not know.
+
+    Returns:
+        None for any other error.
+    """
+    number, where = getattr(error, "errno", None), getattr(error, "filename", None) or path
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # What is above tells more than we ask.
+    if number in DISK_FULL or code == sqlite3.SQLITE_FULL:
+        remedy = "Make room, or choose another disk, then repeat the command"
+        return InputError("the disk is full", remedy, where)
+    if number in REFUSED or code == sqlite3.SQLITE_READONLY:
+        what = "this cannot be written: permission denied"
+        return InputError(what, "Choose a place where you may write", where)
+    return None
+
+
+@contextmanager
+def disk_told(path: str | PathLike[str]) -> Iterator[None]:
+    """Turns an error of the disk into an `InputError`, about `path` where it names no file."""
+    try:
+        yield
+    except OSError as error:
+        if (told := disk_error(error, path)) is None:
+            raise
+        raise told from error
+
+
 def _temporary_name() -> str:
     return f"{TEMPORARY}{secrets.token_hex(4)}"
 
@@ -264,16 +306,10 @@ def _as_input_errors(path: str | PathLike[str], only_under: Path | None = None) 
         yield
     except OSError as error:
         ours = only_under is None or str(error.filename or "").startswith(str(only_under))
-        if error.errno in DISK_FULL:
-            raise InputError(
-                "the disk is full", "Make room, or choose another disk", path
-            ) from error
-        if not ours:
+        if not ours and error.errno not in DISK_FULL:
             raise
-        if error.errno in REFUSED:
-            what = "this cannot be written: permission denied"
-            remedy = "Choose a place where you may write"
-            raise InputError(what, remedy, path) from error
+        if (told := disk_error(error)) is not None:  # Its own file is a temporary one.
+            raise InputError(told.what, told.remedy, path) from error
         raise InputError(
             f"this cannot be written ({error.strerror or error})", "Choose another place", path
         ) from error

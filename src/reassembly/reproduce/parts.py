@@ -78,7 +78,7 @@ def measured_tables(session: Session, part: Part) -> Iterator[Table]:
     """Measures a part on each of its data sets."""
     for name in part.data:
         data = data_named(session, name)
-        rows = [row for row in rows_of(session, part) if name == REPAIR or not row.tuned]
+        rows = [row for row in rows_of(part) if name == REPAIR or not row.tuned]
         if not rows:
             continue
         answers = {row: _not_given(session, row, data) for row in rows}
@@ -155,6 +155,8 @@ def _not_given(session: Session, row: Row, data: Data | None) -> tuple[list[Benc
             "RePAIR was not given: `reassembly data repair` tells where to get it, and --data "
             "takes it"
         )
+    if row.recipe is None and data.name in available_solvers()[row.solver].seen:
+        return f"its weights have learned from puzzles of {data.name}: no figure of theirs counts"
     return resolved(session, row)
 
 
@@ -207,7 +209,7 @@ def _cells(
     session: Session, part: Part, sizes: Sequence[int], repeat: int
 ) -> Iterator[tuple[Row, int, dict[str, Any]]]:
     """Each solver on a puzzle of each size; larger ones are not tried where one was too large."""
-    rows = rows_of(session, part)
+    rows = rows_of(part)
     total = len(rows) * len(sizes)
     for number, row in enumerate(rows):
         answer = resolved(session, row)

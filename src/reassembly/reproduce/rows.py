@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reassembly.bench import BenchRow
 from reassembly.errors import InputError
-from reassembly.reproduce.paper import PARTS, TUNED, Part, Row
+from reassembly.reproduce.paper import BEYOND, PARTS, TUNED, Part, Row
 from reassembly.reproduce.recipes import (
     RECIPES,
     Found,
@@ -21,18 +21,15 @@ from reassembly.solvers.registry import SolverInfo, available_solvers
 
 __all__ = ["EACH_FOLD", "resolved", "rows_of", "train_missing", "weights_hash_of"]
 
-BEYOND = "beyond the paper"
+AS_PUBLISHED: Mapping[str, Mapping[str, Any]] = {
+    "reassemblenet": {"steps": 20, "ancestral": False, "polish": 0}
+}
+"""How the paper samples, DDIM with sigma 0; as shipped, solvers sample as we found better."""
 EACH_FOLD = "each fold "
 
 
-def rows_of(session: Session, part: Part) -> list[Row]:
-    """The part's rows and, in an open one, a row for every other solver that there is; where only
-    some solvers are wanted, theirs."""
-    wanted = session.solvers
-    return [row for row in _all_rows(part) if not wanted or row.solver in wanted]
-
-
-def _all_rows(part: Part) -> list[Row]:
+def rows_of(part: Part) -> list[Row]:
+    """The part's rows and, in an open one, a row for every other solver that there is."""
     if not part.open:
         return list(part.rows)
     rows = part.rows or tuple(
@@ -51,6 +48,8 @@ def _all_rows(part: Part) -> list[Row]:
 
 def resolved(session: Session, row: Row) -> tuple[list[BenchRow], str] | str:
     """How a row is measured, and how long its weights were trained; or why it cannot be."""
+    if not _wanted(session, row):
+        return "left out: --solver names others"
     info = available_solvers()[row.solver]
     if row.recipe is None:
         problem = _problem(session, info, None)
@@ -85,6 +84,10 @@ def resolved(session: Session, row: Row) -> tuple[list[BenchRow], str] | str:
     return rows, (EACH_FOLD if len(found) > 1 else "") + "; ".join(lengths)
 
 
+def _wanted(session: Session, row: Row) -> bool:
+    return not session.solvers or row.solver in session.solvers
+
+
 def _wrong(recipe: Recipe, weights: Found) -> str | None:
     """Weights under the name of a recipe must be of its network: no row shows anything else."""
     try:
@@ -100,7 +103,9 @@ def _same_key(recipe: str) -> str:
 
 
 def _settings(session: Session, info: SolverInfo, weights: str | None) -> dict[str, Any]:
-    settings: dict[str, Any] = {} if weights is None else {"weights": weights}
+    settings: dict[str, Any] = {}
+    if weights is not None:
+        settings = {"weights": weights, **AS_PUBLISHED.get(info.name, {})}
     if session.device != "cpu" and session.device in info.devices:
         settings["device"] = session.device
     return settings
@@ -133,7 +138,12 @@ def weights_hash_of(
 
 def train_missing(session: Session, parts: Sequence[Part]) -> None:
     """Makes what weights the parts need and do not have, those to be fine-tuned first."""
-    rows = {row.recipe: row for part in parts for row in rows_of(session, part) if row.recipe}
+    rows = {
+        row.recipe: row
+        for part in parts
+        for row in rows_of(part)
+        if row.recipe and _wanted(session, row)
+    }
     for row in sorted(rows.values(), key=lambda row: row.tuned):
         assert row.recipe is not None
         folds: list[int | None] = [None]

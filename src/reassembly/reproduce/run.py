@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
 from reassembly.errors import InputError
-from reassembly.io.files import DISK_FULL, atomic_write
+from reassembly.io.files import atomic_write, disk_told
 from reassembly.reproduce import audit, figures, gallery
 from reassembly.reproduce.data import own_data_sets
 from reassembly.reproduce.pages import read_state, recipes_page, write_index
@@ -33,7 +32,7 @@ from reassembly.reproduce.repair import Repair, read_repair
 from reassembly.reproduce.rows import train_missing
 from reassembly.reproduce.session import FULL, QUICK, Progress, Session
 from reassembly.reproduce.tables import write_table
-from reassembly.solvers.registry import available_solvers
+from reassembly.solvers.registry import available_solvers, no_solver
 
 __all__ = ["PAGES", "reproduce"]
 
@@ -95,7 +94,7 @@ def reproduce(
     known = available_solvers()
     for name in solvers:
         if name not in known:
-            raise InputError(f"there is no solver {name!r}", f"Choose one of {', '.join(known)}")
+            raise no_solver(name)
     if device != "cpu":
         from reassembly.solvers.settings import check_device_here
 
@@ -105,7 +104,7 @@ def reproduce(
     if OWN in only and not own:
         raise InputError("no data set was given", "Give --dataset a folder of puzzles")
     out = _folder(Path(out), quick)
-    with _disk(out):
+    with disk_told(out):
         session = Session(
             out=out,
             extent=extent,
@@ -185,25 +184,6 @@ def _folder(out: Path, quick: bool) -> Path:
         ) from error
     atomic_write(marker, json.dumps({"format": "reassembly-reproduce", "quick": quick}) + "\n")
     return out
-
-
-@contextmanager
-def _disk(out: Path) -> Iterator[None]:
-    """A full disk, or a folder that may not be written, is said in one line."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in DISK_FULL:
-            raise InputError(
-                "the disk is full", "Make room; the same command carries on", out
-            ) from error
-        if isinstance(error, PermissionError):
-            raise InputError(
-                f"{error.filename or 'a file'} cannot be written: permission denied",
-                "Choose a place where you may write",
-                out,
-            ) from error
-        raise
 
 
 def trainer_of(out: Path, repair: Repair | None, device: str, minutes: float) -> Training:

@@ -83,7 +83,8 @@ class Reassemblenet(DiffusionSolver):
         weights: a name, a safetensors file or the folder of a training run; those shipped for the
             selector when left out.
         device: `cpu` or `cuda`.
-        ancestral: fresh noise in every step, as the paper samples in 600 steps, instead of DDIM.
+        ancestral: fresh noise in every step (DDIM with eta 1), which mends what went wrong before;
+            without it, DDIM as the paper has it, which is deterministic.
         polish: further steps at the end, when no noise is left.
         adaptive: whether jagged outlines get more keypoints than plain ones; left out: as the
             weights were trained.
@@ -100,8 +101,8 @@ class Reassemblenet(DiffusionSolver):
         samples: int = 1,
         weights: str | None = None,
         device: Device = "cpu",
-        ancestral: bool = False,
-        polish: int = 0,
+        ancestral: bool = True,
+        polish: int = 4,
         adaptive: bool | None = None,
     ) -> None:
         if selector is not None:
@@ -226,8 +227,9 @@ def _load(
     if weights is None and name not in {file.name for file in list_weights()}:
         raise InputError(
             f"no weights come with reassembly for the selector {selector}",
-            "Train some with `reassembly train --stage pretrain --out RUN --set "
-            f"model.keypoints.selector={selector}`, then give --weights RUN",
+            "Train some with `reassembly train --stage pretrain --device cuda --out RUN --set "
+            f"model.keypoints.selector={selector}` (some five minutes of a GPU; days of a CPU), "
+            "then give --weights RUN; or leave --selector out",
         )
     model, loaded = load_reassemblenet(name)
     trained = model.config.keypoints.selector

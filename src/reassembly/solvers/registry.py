@@ -6,6 +6,7 @@ A package adds one by an entry point in the group `reassembly.solvers` that poin
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +19,14 @@ from typing import Any
 from reassembly.errors import InputError, InputWarning
 from reassembly.solvers.base import Solver
 
-__all__ = ["SolverInfo", "available_solvers", "check_device", "get_solver", "parse_settings"]
+__all__ = [
+    "SolverInfo",
+    "available_solvers",
+    "check_device",
+    "get_solver",
+    "no_solver",
+    "parse_settings",
+]
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,8 @@ class SolverInfo:
     """What it is told unless asked otherwise."""
     weights: tuple[str, ...] = ()
     """Names of the trained weights that it uses unless asked otherwise."""
+    seen: tuple[str, ...] = ()
+    """Data sets that these have learned from, such as `RePAIR`: no figure there counts."""
 
     def create(self, **settings: Any) -> Solver:
         """The solver with these settings.
@@ -73,7 +83,8 @@ BUILT_IN = (
         "ours",
         "reassembly.solvers.joins:Joins",
         devices=("cpu", "cuda"),
-        weights=("joins", "pairingnet"),
+        weights=("joins", "matcher"),
+        seen=("RePAIR",),
     ),
     SolverInfo(
         "greedy",
@@ -97,7 +108,7 @@ BUILT_IN = (
     ),
     SolverInfo(
         "reassemblenet",
-        "learned keypoints and texture; poses by diffusion; one sample",
+        "keypoints of the outline, their shape and texture; poses by diffusion; one sample",
         "our reimplementation of ReassembleNet (Islam et al., 2025)",
         "reassembly.solvers.reassemblenet:Reassemblenet",
         devices=("cpu", "cuda"),
@@ -198,6 +209,14 @@ def get_solver(name: str, **settings: Any) -> Solver:
     return _info(name).create(**settings)
 
 
+def no_solver(name: str) -> InputError:
+    """What to tell a person who asks for a solver that there is not."""
+    known = list(available_solvers())
+    near = difflib.get_close_matches(name, known, n=1)
+    meant = f"Did you mean {near[0]}? " if near else ""
+    return InputError(f"there is no solver {name!r}", f"{meant}Choose one of {', '.join(known)}")
+
+
 def check_device(name: str, device: str) -> None:
     """Raises `InputError` where the solver of that name cannot compute on `device`."""
     devices = _info(name).devices
@@ -208,11 +227,17 @@ def check_device(name: str, device: str) -> None:
         )
 
 
-def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """`["greedy.beam=8"]` as `{"greedy": {"beam": 8}}`: by solver, as numbers where they are."""
+def parse_settings(texts: Iterable[str], own: str = "") -> dict[str, dict[str, Any]]:
+    """`["greedy.beam=8"]` as `{"greedy": {"beam": 8}}`: by solver, as numbers where they are.
+
+    Args:
+        own: the solver of settings that name none.
+    """
     settings: dict[str, dict[str, Any]] = {}
     for text in texts:
         target, equals, value = text.partition("=")
+        if own and "." not in target:
+            target = f"{own}.{target}"
         solver, dot, key = target.partition(".")
         if not (solver and dot and key and equals and value):
             raise InputError(
@@ -236,5 +261,5 @@ def _plain_value(text: str) -> bool | int | float | str:
 def _info(name: str) -> SolverInfo:
     solvers = available_solvers()
     if name not in solvers:
-        raise InputError(f"there is no solver {name!r}", f"Choose one of {', '.join(solvers)}")
+        raise no_solver(name)
     return solvers[name]

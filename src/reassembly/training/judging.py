@@ -27,6 +27,7 @@ __all__ = [
     "JudgeSettings",
     "best_of_pairs",
     "calibrated",
+    "first_of_pairs",
     "fit_judge",
     "fit_network",
     "join_pools",
@@ -187,7 +188,11 @@ def screened_rows(pool: JoinPool, screen: JoinJudge, count: int) -> Tensor:
     shown: their numbers, pair by pair, the best first."""
     with torch.no_grad():
         logits = screen(pool.tensors["evidence"], torch.zeros(len(pool)))
-    pair = pool.tensors["pair"]
+    return first_of_pairs(logits, pool.tensors["pair"], count)
+
+
+def first_of_pairs(logits: Tensor, pair: Tensor, count: int) -> Tensor:
+    """The numbers of the likeliest few of each pair, pair by pair, the best first."""
     # Stable sorting twice: by pair, and within pairs the best first.
     order = logits.argsort(descending=True, stable=True)
     order = order[pair[order].argsort(stable=True)]
