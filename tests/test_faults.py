@@ -10,14 +10,17 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
 
 from reassembly import cli
+from reassembly.io.files import TEMPORARY
 from reassembly.io.readers import find_puzzles
 from reassembly.synthetic.dataset import generate
+from tests.app.live import Live
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 LIMITED = """
@@ -52,6 +55,7 @@ def commands(made: Path, out: Path) -> dict[str, list[str]]:
         "bench": ["bench", "--data", str(made), "--out", str(out)],
         "train": ["train", *training, "--data", str(made), "--workers", "1", "--out", str(out)],
         "serve": ["serve", "--no-browser", "--port", "0", "--workspace", str(out)],
+        "index": ["index", str(made), "--out", str(out)],
     }
 
 
@@ -71,7 +75,7 @@ def told(capsys, arguments: list[str]) -> str:
     return line
 
 
-@pytest.mark.parametrize("name", ["generate", "solve", "bench", "train", "serve"])
+@pytest.mark.parametrize("name", ["generate", "solve", "bench", "train", "serve", "index"])
 def test_a_file_in_the_place_of_the_folder_stays(name, made, tmp_path, capsys):
     """A folder that nobody may write would not stop an administrator; this stops everybody."""
     file = tmp_path / "file"
@@ -84,7 +88,9 @@ def test_a_file_in_the_place_of_the_folder_stays(name, made, tmp_path, capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
-@pytest.mark.parametrize(("name", "kilobytes"), [("generate", 20), ("solve", 3), ("bench", 1)])
+@pytest.mark.parametrize(
+    ("name", "kilobytes"), [("generate", 20), ("solve", 3), ("bench", 1), ("train", 200)]
+)
 def test_a_disk_that_fills_up(name, kilobytes, made, tmp_path):
     out = tmp_path / "out"
     arguments = commands(made, out)[name]
@@ -98,7 +104,7 @@ def test_a_disk_that_fills_up(name, kilobytes, made, tmp_path):
     assert "disk is full" in line or "File too large" in line
     left = [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix in {".png", ".npz", ".html"}]
     assert not left
-    again = [*arguments, "--resume"] if name == "generate" else arguments
+    again = [*arguments, "--resume"] if name in {"generate", "train"} else arguments
     code = f"import sys; from reassembly.cli import main; sys.argv = ['r', *{again!r}]; main()"
     subprocess.run([sys.executable, "-c", code], check=True, env=_environment())
 
@@ -165,6 +171,88 @@ def test_a_data_set_that_is_being_replaced_stays_one(move, made, tmp_path, capsy
     assert "seed" in told(capsys, [*generating, "--seed", "7", "--resume"])
     give([*generating, "--resume"], monkeypatch)
     assert {path: path.read_bytes() for path in out.rglob("*.png")} == before
+
+
+def remount(disk: Path, options: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{options}", str(disk)], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """Makes a disk of its own, of a size such as `300k`: what only an administrator may do."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def make(size: str) -> Path:
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(place)]
+        can = sys.platform.startswith("linux") and shutil.which("mount") is not None
+        if not can or subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("no disk can be made here")
+        return place
+
+    yield make
+    if os.path.ismount(place):
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("generate", "64k"), ("train", "300k"), ("index", "100k")]
+)
+def test_a_disk_that_is_full(name, size, made, disk, capsys, monkeypatch):
+    out = disk(size) / "out"
+    arguments = commands(made, out)[name]
+    line = told(capsys, arguments)
+    assert str(out) in line and "the disk is full" in line and "Make room" in line
+    assert not list(out.rglob(f"{TEMPORARY}*"))
+    remount(out.parent, "size=8m")
+    give([*arguments, *(["--resume"] if name in {"generate", "train"} else [])], monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["generate", "solve", "bench", "train", "index"])
+def test_a_disk_that_may_not_be_written(name, made, disk, capsys):
+    out = disk("8m") / "out"
+    remount(out.parent, "ro")
+    line = told(capsys, commands(made, out)[name])
+    assert str(out) in line and "cannot be written" in line
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("words", ["the disk is full", "may be written"])
+def test_a_workspace_that_cannot_be_opened_opens_later(words, made, disk):
+    place = disk("40k" if "full" in words else "4m")
+    if "full" not in words:
+        Live(place).stop()
+        remount(place, "ro")
+    command = [sys.executable, "-m", "reassembly.cli", *commands(made, place)["serve"]]
+    ended = subprocess.run(command, capture_output=True, text=True, env=_environment())
+    assert ended.returncode == 2
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    assert str(place) in line and words in line
+    remount(place, "rw,size=4m")
+    Live(place).stop()
+
+
+def test_a_disk_that_fills_up_under_the_workbench_costs_no_edit(disk):
+    place = disk("4m")
+    server = Live(place)
+    made = [server.client.post("/api/projects", json={"name": "Before"})]
+    with suppress(OSError), (place / "filler").open("wb", buffering=0) as file:
+        while file.write(bytes(1024)):
+            pass
+    while made[-1].status_code == 201:  # There is some room in what the database holds already.
+        made.append(server.client.post("/api/projects", json={"name": f"{len(made)} {90 * 'x'}"}))
+    refused = made.pop()
+    assert refused.status_code == 503
+    assert "full" in refused.json()["what"] and "Make room" in refused.json()["remedy"]
+    (place / "filler").unlink()
+    made.append(server.client.post("/api/projects", json={"name": "After"}))
+    server.kill()
+    again = Live(place)
+    try:
+        found = {project["id"] for project in again.client.get("/api/projects").json()}
+        assert found == {answer.json()["id"] for answer in made}
+    finally:
+        again.stop()
 
 
 def _environment() -> dict[str, str]:

@@ -130,3 +130,14 @@ def test_a_depot_comes_apart_into_folders_that_solve_takes(index, tmp_path):
     loaded = reassembly.load(tmp_path / "objects" / "object_0001")
     assert sorted(loaded.ids) == sorted(objects.groups[0])
     assert loaded.mm_per_px == MM_PER_PX
+
+
+def test_new_objects_do_not_mingle_with_old_ones(index, tmp_path):
+    a, b, c, d, e = open_searcher(index).ids[:5]
+    save_objects(Objects(((a, b), (c, d)), (e,)), index, tmp_path)
+    (tmp_path / "object_0001" / "notes.txt").write_text("mine")
+    save_objects(Objects(((b, e),), (a, c, d)), index, tmp_path, force=True)
+    (source,) = puzzles_of(tmp_path)
+    assert sorted(source.load().ids) == sorted([b, e])
+    assert (tmp_path / "object_0001" / "notes.txt").read_text() == "mine"
+    assert not (tmp_path / "object_0002").exists()

@@ -17,8 +17,8 @@ import pytest
 import reassembly
 from reassembly.bench import BenchRow, bench, read_records
 from reassembly.errors import InputError, InputWarning
+from reassembly.io.files import disk_told
 from reassembly.reproduce import reproduce
-from reassembly.reproduce.run import _disk
 from reassembly.weights import list_weights
 from tests.puzzles import drawn_puzzle
 from tests.reproduce.plugin import install, install_odd
@@ -198,7 +198,7 @@ def test_folders_of_others_and_full_disks_are_said(tmp_path):
     reproduce(tmp_path / "quick", quick=True, only=["audit"])
     with pytest.raises(InputError, match="holds a quick run"):
         reproduce(tmp_path / "quick", only=["audit"])
-    with pytest.raises(InputError, match="disk is full"), _disk(tmp_path):
+    with pytest.raises(InputError, match=f"{tmp_path}: the disk is full"), disk_told(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 

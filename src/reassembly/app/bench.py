@@ -14,6 +14,7 @@ from reassembly.app.store import Store
 from reassembly.app.stream import Hub
 from reassembly.app.tasks import Tasks
 from reassembly.errors import InputError
+from reassembly.io.files import disk_error
 
 __all__ = ["Workbench", "default_workspace"]
 
@@ -100,7 +101,7 @@ def _held(folder: Path) -> sqlite3.Connection:
         hold.execute("BEGIN EXCLUSIVE")
     except sqlite3.DatabaseError as error:
         hold.close()
-        raise InputError(
+        raise disk_error(error, folder) or InputError(
             "this workspace is open in another server",
             "Use that one, stop it, or choose another with --workspace",
             folder,

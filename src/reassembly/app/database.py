@@ -10,6 +10,7 @@ from sqlalchemy import JSON, Engine, ForeignKey, ForeignKeyConstraint, create_en
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from reassembly.errors import InputError
+from reassembly.io.files import disk_error
 
 __all__ = [
     "FILE_NAME",
@@ -314,9 +315,10 @@ def migrate(path: Path) -> None:
         finally:
             connection.close()
     except sqlite3.DatabaseError as error:
-        raise InputError(
+        remedy = "See that its disk has room and may be written, close other programs that use it, "
+        raise disk_error(error, path) or InputError(
             f"this workspace cannot be opened ({error})",
-            "Close other programs that use it, restore it from a copy, or choose another folder",
+            remedy + "restore it from a copy, or choose another folder",
             path,
         ) from error
 

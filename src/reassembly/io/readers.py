@@ -79,9 +79,14 @@ class PuzzleSource:
         mm_per_px: float | None = None,
         strict: bool = False,
         progress: LoadProgress | None = None,
+        only: Sequence[str] | None = None,
     ) -> Puzzle:
-        """Reads the pictures; arguments as of `reassembly.load`."""
-        reading = _Reading(mm_per_px, strict, progress)
+        """Reads the pictures; other arguments as of `reassembly.load`.
+
+        Args:
+            only: of the kind `fragments`, the names of the pictures to read, and no others.
+        """
+        reading = _Reading(mm_per_px, strict, progress, only)
         if mm_per_px is not None:
             _check_scale(mm_per_px, None, "the scale")
         if self.kind == "repair-v1":
@@ -105,6 +110,7 @@ class _Reading:
     mm_per_px: float | None
     strict: bool
     progress: LoadProgress | None
+    only: Sequence[str] | None = None
 
 
 def load(
@@ -448,7 +454,8 @@ def _json(data: bytes, path: Path) -> Any:
 
 
 def _load_plain(source: PuzzleSource, files: _Files, reading: _Reading) -> Puzzle:
-    names = [name for name in files.names() if is_image_name(name) and "/" not in name]
+    there = files.names() if reading.only is None else reading.only
+    names = [name for name in there if is_image_name(name) and "/" not in name]
     _check_ids(names, source.path)
     scales = _sidecar_scales(files)
     fragments = _read_all(

@@ -5,6 +5,7 @@ All randomness of a step comes from the seed, the rank and the number of the ste
 
 from __future__ import annotations
 
+import io
 import math
 import signal
 import threading
@@ -20,15 +21,17 @@ import pytorch_lightning as pl
 import torch
 from PIL import Image
 from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from reassembly.config import TrainingConfig
 from reassembly.errors import InputError
+from reassembly.io.files import atomic_write
 from reassembly.training.sampler import Batches, Numbers, Steps
 from reassembly.training.stages import Stage
 
-__all__ = ["Averaging", "Checkpoints", "Curve", "Stopping", "Training"]
+__all__ = ["Averaging", "Checkpoints", "Curve", "Stopping", "Training", "WholeCheckpoints"]
 
 LOG_EVERY = 20
 """Steps between two looks at the losses: each look waits for the GPU."""
@@ -257,6 +260,18 @@ def _trained(module: pl.LightningModule) -> list[tuple[str, nn.Parameter]]:
     return [(name, p) for name, p in module.named_parameters() if p.requires_grad]
 
 
+class WholeCheckpoints(TorchCheckpointIO):
+    """Writes checkpoints all or nothing, beside their place: Lightning's own way takes a detour
+    through the system's folder for temporary files, which may be another disk, and full."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None
+    ) -> None:
+        content = io.BytesIO()
+        torch.save(checkpoint, content)
+        atomic_write(path, content.getvalue())
+
+
 class Checkpoints(pl.Callback):
     """`last.ckpt`, replaced every few minutes and at the end, never by a network gone wrong."""
 
@@ -276,11 +291,8 @@ class Checkpoints(pl.Callback):
         """Writes the checkpoint, all or nothing."""
         assert isinstance(module, Training)
         module.check_health(self.path)
-        fresh = self.path.with_suffix(".part")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        trainer.save_checkpoint(fresh)
-        if trainer.is_global_zero:
-            fresh.replace(self.path)
+        trainer.save_checkpoint(self.path)
         self.saved = time.monotonic()
 
 

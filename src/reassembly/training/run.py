@@ -31,7 +31,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from reassembly._version import __version__
 from reassembly.config import Config, config_from_dict, load_config
 from reassembly.errors import InputError, InputWarning
-from reassembly.io.files import TEMPORARY, atomic_write, check_output_folder, sweep
+from reassembly.io.files import (
+    TEMPORARY,
+    atomic_write,
+    check_output_folder,
+    disk_told,
+    sweep,
+)
 from reassembly.weights import (
     RUN_FILE,
     anywhere,
@@ -161,13 +167,13 @@ def train(
 
     import torch
 
-    from reassembly.training.module import Training
+    from reassembly.training.module import Training, WholeCheckpoints
     from reassembly.training.stages import stage_of
 
     _make(folder)
     about = _about(folder, stage, data, validation, init or begun.get("init"))
     about["history"] = [*begun.get("history", []), *about["history"]]
-    with _told(folder, about, settings) as begins:
+    with _told(folder, about, settings) as begins, disk_told(folder):
         pool, unseen = (
             _joins(settings, learn, judge)
             if stage == "verifier"
@@ -187,6 +193,7 @@ def train(
                 "num_nodes": nodes,
                 "strategy": "ddp" if devices * nodes > 1 else "auto",
                 "precision": settings.training.precision,
+                "plugins": [WholeCheckpoints()],
             },
             minutes=minutes,
             checkpoint_minutes=checkpoint_minutes,
@@ -215,7 +222,7 @@ def _judge(
     _make(folder)
     about = _about(folder, "judge", data, None, init)
     wanted = JudgeSettings(seed=settings.training.seed)
-    with _told(folder, about, settings) as begins:
+    with _told(folder, about, settings) as begins, disk_told(folder):
         begins()
         weights = train_judge(folder, data, os.fspath(init), wanted, preparing)
     return Outcome(wanted.steps, wanted.steps, None, weights, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import math
 import warnings
 from pathlib import Path
@@ -15,6 +16,7 @@ from reassembly.diffusion.batch import Batch
 from reassembly.diffusion.frames import place, true_vectors
 from reassembly.diffusion.network import PoseNetwork
 from reassembly.errors import InputWarning
+from reassembly.io.files import atomic_write
 
 __all__ = ["draw_assemblies", "pose_errors", "sampled_poses"]
 
@@ -96,4 +98,6 @@ def draw_assemblies(batch: Batch, vectors: Tensor, path: Path, title: str) -> No
             axis.tick_params(labelsize=7)
     figure.suptitle(title, fontsize=10)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=80)
+    content = io.BytesIO()
+    figure.savefig(content, dpi=80)
+    atomic_write(path, content.getvalue())
