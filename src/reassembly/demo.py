@@ -21,7 +21,7 @@ from reassembly.solvers.base import report
 from reassembly.synthetic.dataset import write_puzzle
 from reassembly.synthetic.make import make_puzzle, recipe
 
-__all__ = ["make_demo"]
+__all__ = ["make_demo", "upright"]
 
 DEMO_SOLVER = "reassemblenet"
 """The best one on lightly worn, made frescoes."""
@@ -75,7 +75,7 @@ def _row(name: str, puzzle: Puzzle, answer: Assembly, seconds: float) -> dict[st
     return {"solver": name, **score(puzzle, answer), "seconds_per_puzzle": seconds}
 
 
-def _upright(assembly: Assembly) -> Assembly:
+def upright(assembly: Assembly) -> Assembly:
     """The assembly turned as a whole so that its largest piece lies as the truth has it."""
     puzzle = assembly.puzzle
     assert puzzle is not None and puzzle.truth is not None
@@ -100,7 +100,7 @@ def _overview(picture: NDArray[np.uint8], assembly: Assembly, row: dict[str, Any
     puzzle = assembly.puzzle
     assert puzzle is not None
     sheet = cv2.imdecode(np.frombuffer(contact_sheet_png(puzzle), np.uint8), cv2.IMREAD_COLOR_RGB)
-    solved = render_assembly(_upright(assembly), puzzle.mm_per_px, background=(255, 255, 255))
+    solved = render_assembly(upright(assembly), puzzle.mm_per_px, background=(255, 255, 255))
     placed = len(assembly.poses)
     right = round((row["correct"] or 0.0) * row["fragments"])
     verdict = f"{placed} placed, {right} of {row['fragments']} right relative to the largest"

@@ -74,9 +74,11 @@ def test_an_index_carries_on_after_a_kill(index, pictures, tmp_path):
     if not (out / SEARCH_FILE).exists():
         with pytest.raises(InputError, match="not complete"):
             open_searcher(out)
+    (out / f"{TEMPORARY}0").write_bytes(b"half of a search file, by a kill of another moment")
     done = index_folder(pictures, out, mm_per_px=MM_PER_PX)
     assert done.fragments == 30 and done.added <= 30 - there
     assert content(out) == content(index)
+    assert not list(out.glob(f"{TEMPORARY}*"))
 
 
 @pytest.mark.slow

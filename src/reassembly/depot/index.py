@@ -14,7 +14,7 @@ from reassembly.depot.coding import Coded, code_fragments, coder_digest
 from reassembly.depot.search_file import check_faiss, write_search_file
 from reassembly.depot.store import Read, Unit, open_depot
 from reassembly.errors import InputError, InputWarning
-from reassembly.io.files import check_output_folder
+from reassembly.io.files import check_output_folder, sweep
 from reassembly.io.images import is_image_name
 from reassembly.io.readers import PuzzleSource
 from reassembly.puzzle import Fragment
@@ -88,6 +88,7 @@ def index_folder(
     check_output_folder(out, force=True)
     depot = open_depot(out, create=True)
     try:
+        sweep(depot.folder)
         there = depot.units()
         todo = _todo(works, there)
         total = sum(len(work.units) for work in works)
