@@ -14,6 +14,7 @@ from reassembly.depot.search import open_searcher
 from reassembly.depot.search_file import open_search_file
 from reassembly.depot.store import DATABASE, SEARCH_FILE, open_depot
 from reassembly.errors import InputError, InputWarning
+from reassembly.io.files import TEMPORARY
 from reassembly.synthetic.dataset import generate
 from tests.depot.conftest import MM_PER_PX
 
