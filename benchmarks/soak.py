@@ -373,9 +373,9 @@ def half_written(path: Path) -> bool:
 
 
 def left_over(out: Path) -> Iterator[str]:
-    for name in sorted(contents(out)):
-        if half_written(Path(name)):
-            yield f"{name} stays for good"
+    for path in sorted(out.rglob("*")):
+        if path.is_file() and half_written(path.relative_to(out)):
+            yield f"{path.relative_to(out).as_posix()} stays for good"
 
 
 def opens(path: Path) -> None:
@@ -414,7 +414,9 @@ def opens(path: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, Path]:
-    return {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
+    """Files that are in their places, by name."""
+    files = {p.relative_to(folder): p for p in folder.rglob("*") if p.is_file()}
+    return {name.as_posix(): p for name, p in files.items() if not half_written(name)}
 
 
 def different_files(
