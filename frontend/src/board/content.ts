@@ -5,7 +5,8 @@ import { meets, type Box } from "../geometry/polygon";
 import type { Point, Pose } from "../geometry/pose";
 import type { View } from "../state/view";
 import { toScreen, visibleBox, type Camera } from "./camera";
-import { enter, makeHatching, outlinePath, paintOverlap, paintPiece, strokePiece } from "./painter";
+import { enter, makeHatching, paintOverlap, paintPiece, strokePiece } from "./painter";
+import { pathOf } from "./overlaps";
 import { boxOfItem, type Item, type Poses } from "./scene";
 import type { Ink } from "./ink";
 import type { Sprites } from "./sprites";
@@ -164,8 +165,8 @@ function overlapPath(scene: Scene, stirred: (id: Id) => boolean): Path2D {
   const key = [...scene.moved, ...scene.live.keys()].sort().join();
   if (stillOverlaps?.fit !== scene.fit || stillOverlaps.key !== key) {
     const path = new Path2D();
-    for (const { first, second, rings_mm } of scene.fit.overlaps) {
-      if (!stirred(first) && !stirred(second)) path.addPath(outlinePath(rings_mm));
+    for (const overlap of scene.fit.overlaps) {
+      if (!stirred(overlap.first) && !stirred(overlap.second)) path.addPath(pathOf(overlap));
     }
     stillOverlaps = { fit: scene.fit, key, path };
   }
@@ -190,6 +191,12 @@ function paintOverlaps(canvas: Canvas, scene: Scene): void {
   paintStirredOverlaps(canvas, scene, stirred, pattern);
 }
 
+/** Whether two pieces may meet at all: quick to tell, for most do not. */
+function inReach(first: Item, a: Pose, second: Item, b: Pose): boolean {
+  const reach = first.drawable.reach_mm + second.drawable.reach_mm;
+  return Math.abs(a.x_mm - b.x_mm) <= reach && Math.abs(a.y_mm - b.y_mm) <= reach;
+}
+
 const MOST_STIRRED = 12;
 
 function paintStirredOverlaps(
@@ -201,13 +208,13 @@ function paintStirredOverlaps(
   const moving = scene.items.filter((item) => stirred(item.piece.id));
   if (!moving.length || moving.length > MOST_STIRRED) return;
   const poseOf = (item: Item) => scene.live.get(item.piece.id) ?? item.placement;
-  const boxes = new Map(scene.items.map((item) => [item, boxOfItem(item, poseOf(item))]));
   for (const first of moving) {
+    const box = boxOfItem(first, poseOf(first));
     for (const second of scene.items) {
       if (second === first || (stirred(second.piece.id) && second.piece.id < first.piece.id))
         continue;
-      const [a, b] = [boxes.get(first), boxes.get(second)];
-      if (!a || !b || !meets(a, b)) continue;
+      if (!inReach(first, poseOf(first), second, poseOf(second))) continue;
+      if (!meets(box, boxOfItem(second, poseOf(second)))) continue;
       paintOverlap(
         canvas.context,
         canvas.camera,

@@ -3,6 +3,7 @@ import { api } from "../api/client";
 import type { Fit, Id, Placement } from "../api/types";
 import { bench } from "../state/bench";
 import { createStore } from "../state/store";
+import { preparePaths } from "./overlaps";
 import type { Item } from "./scene";
 
 interface FitState extends Fit {
@@ -32,7 +33,10 @@ export function followFit(): () => void {
     }
     timer = window.setTimeout(() => {
       void api.fit(project.id, hypothesis).then(
-        (found) => asked === key && fit.set({ ...found, placements: state.placements }),
+        async (found) => {
+          await preparePaths(found.overlaps);
+          if (asked === key) fit.set({ ...found, placements: state.placements });
+        },
         () => undefined,
       );
     }, STILL_MS);

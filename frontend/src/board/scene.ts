@@ -57,16 +57,19 @@ export function itemsOf(now: Bench): Item[] {
     .sort((a, b) => a.placement.z - b.placement.z);
 }
 
-const boxes = new WeakMap<Placement, { piece: Piece; box: Box }>();
+const boxes = new WeakMap<Piece, { rotation_deg: number; box: Box }>();
 
-/** The box of a piece on the board; remembered for as long as it lies still. */
-export function boxOfItem(item: Item, pose: Pose = item.placement): Box {
-  if (pose !== item.placement) return placedBox(item.piece.outline_mm, pose);
-  const known = boxes.get(item.placement);
-  if (known?.piece === item.piece) return known.box;
-  const box = placedBox(item.piece.outline_mm, pose);
-  boxes.set(item.placement, { piece: item.piece, box });
-  return box;
+/** The box of a piece on the board; measured again only when the piece is turned. */
+export function boxOfItem({ piece, placement }: Item, pose: Pose = placement): Box {
+  const { x_mm, y_mm, rotation_deg } = pose;
+  let known = boxes.get(piece);
+  if (known?.rotation_deg !== rotation_deg) {
+    const box = placedBox(piece.outline_mm, { x_mm: 0, y_mm: 0, rotation_deg });
+    known = { rotation_deg, box };
+    boxes.set(piece, known);
+  }
+  const { left, top, right, bottom } = known.box;
+  return { left: left + x_mm, top: top + y_mm, right: right + x_mm, bottom: bottom + y_mm };
 }
 
 export function centreOf(item: Item, pose: Pose = item.placement): Point {

@@ -18,9 +18,19 @@ interface Entry {
 const BUDGET_BYTES = 320 * 2 ** 20;
 const AT_ONCE = 6;
 
+/** The pictures of one piece, by the index of their level. */
+type Ladder = (Entry | undefined)[];
+
+interface Waiting {
+  ladder: Ladder;
+  at: number;
+  url: string;
+  gain: Gain | null;
+}
+
 export class Sprites {
-  private readonly entries = new Map<string, Entry>();
-  private readonly waiting = new Map<string, () => Promise<void>>();
+  private readonly ladders = new Map<string, Ladder>();
+  private waiting: Waiting[] = [];
   private loading = 0;
   private bytes = 0;
   private clock = 0;
@@ -39,90 +49,101 @@ export class Sprites {
     gain: Gain | null,
     fetchMissing: boolean,
   ): CanvasImageSource | null {
-    const level = LEVELS.find((l) => l >= wanted * 0.8) ?? 2048;
     const tinted = gain ? `${key}*${gain.join()}` : key;
-    const exact = this.entries.get(`${tinted}@${level}`);
+    let ladder = this.ladders.get(tinted);
+    if (!ladder) this.ladders.set(tinted, (ladder = []));
+    const at = levelIndex(wanted);
+    const exact = ladder[at];
     if (exact?.picture) {
       exact.shown = ++this.clock;
       return exact.picture;
     }
-    if (fetchMissing && !exact) this.request(`${tinted}@${level}`, url(source(level)), level, gain);
-    return this.substitute(tinted, LEVELS.indexOf(level));
+    if (fetchMissing && !exact) this.request({ ladder, at, url: url(source(levelAt(at))), gain });
+    return this.substitute(ladder, at);
   }
 
   /** Forgets requests that have not begun: the view has moved on. */
   dropWaiting(): void {
-    for (const key of this.waiting.keys()) this.entries.delete(key);
-    this.waiting.clear();
+    for (const { ladder, at } of this.waiting) ladder[at] = undefined;
+    this.waiting = [];
   }
 
   get idle(): boolean {
-    return this.loading === 0 && this.waiting.size === 0;
+    return this.loading === 0 && this.waiting.length === 0;
   }
 
-  private substitute(key: string, from: number): CanvasImageSource | null {
+  private substitute(ladder: Ladder, from: number): CanvasImageSource | null {
     for (let step = 1; step < LEVELS.length; step++) {
-      for (const at of [from + step, from - step]) {
-        const entry = this.entries.get(`${key}@${LEVELS[at] ?? 0}`);
-        if (entry?.picture) {
-          entry.shown = ++this.clock;
-          return entry.picture;
-        }
+      const entry = ladder[from + step]?.picture ? ladder[from + step] : ladder[from - step];
+      if (entry?.picture) {
+        entry.shown = ++this.clock;
+        return entry.picture;
       }
     }
     return null;
   }
 
-  private request(key: string, url: string, level: Level, gain: Gain | null): void {
-    this.entries.set(key, { picture: null, bytes: 0, shown: ++this.clock });
-    this.waiting.set(key, () => this.load(key, url, level, gain));
-    this.next();
+  private request(wanted: Waiting): void {
+    wanted.ladder[wanted.at] = { picture: null, bytes: 0, shown: ++this.clock };
+    this.waiting.push(wanted);
+    // Not within the frame that asks for it.
+    if (this.waiting.length === 1) setTimeout(() => this.next());
   }
 
   private next(): void {
     while (this.loading < AT_ONCE) {
-      const first = this.waiting.entries().next();
-      if (first.done) return;
-      const [key, start] = first.value;
-      this.waiting.delete(key);
+      const first = this.waiting.shift();
+      if (!first) return;
       this.loading++;
-      void start().finally(() => {
+      void this.load(first).finally(() => {
         this.loading--;
         this.next();
       });
     }
   }
 
-  private async load(key: string, url: string, level: Level, gain: Gain | null): Promise<void> {
+  private async load({ ladder, at, url, gain }: Waiting): Promise<void> {
     try {
       const answer = await fetch(url);
       if (!answer.ok) return;
-      const plain = await decode(await answer.blob(), level);
+      const plain = await decode(await answer.blob(), levelAt(at));
       const picture = gain ? tint(plain, gain) : plain;
-      const entry = this.entries.get(key) ?? { picture: null, bytes: 0, shown: ++this.clock };
-      entry.picture = picture;
-      entry.bytes = picture.width * picture.height * 4;
-      this.entries.set(key, entry);
-      this.bytes += entry.bytes;
+      const bytes = picture.width * picture.height * 4;
+      ladder[at] = { picture, bytes, shown: ++this.clock };
+      this.bytes += bytes;
       this.forget();
       this.changed();
     } catch {
-      this.entries.delete(key);
+      ladder[at] = undefined;
     }
   }
 
   private forget(): void {
     if (this.bytes <= BUDGET_BYTES) return;
-    const oldest = [...this.entries]
-      .filter(([, e]) => e.picture)
-      .sort((a, b) => a[1].shown - b[1].shown);
-    for (const [key, entry] of oldest) {
+    const all: { ladder: Ladder; at: number; entry: Entry }[] = [];
+    for (const ladder of this.ladders.values())
+      ladder.forEach((entry, at) => entry?.picture && all.push({ ladder, at, entry }));
+    all.sort((a, b) => a.entry.shown - b.entry.shown);
+    for (const { ladder, at, entry } of all) {
       if (this.bytes <= BUDGET_BYTES * 0.8) return;
       if (entry.picture instanceof ImageBitmap) entry.picture.close();
       this.bytes -= entry.bytes;
-      this.entries.delete(key);
+      ladder[at] = undefined;
     }
   }
+}
+
+const LARGEST = 2048;
+
+function levelAt(at: number): Level {
+  return LEVELS[at] ?? LARGEST;
+}
+
+/** Of the smallest level that is large enough. */
+function levelIndex(wanted: number): number {
+  let at = 0;
+  while (at < LEVELS.length - 1 && levelAt(at) < wanted * 0.8) at++;
+  return at;
 }
 
 function source(level: Level): Level {
