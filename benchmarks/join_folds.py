@@ -40,14 +40,13 @@ from reassembly.matching import motions
 from reassembly.matching.evidence import NAMES
 from reassembly.matching.joins import corrected
 from reassembly.matching.rim import rims_of
-from reassembly.matching.verifier import LOOKED_AGAIN, JoinJudge, JoinVerifier
+from reassembly.matching.verifier import JoinJudge, JoinVerifier
 from reassembly.metrics import score, summarise
 from reassembly.puzzle import Assembly, Puzzle
 from reassembly.training.joins import TRUE, JoinPool
 from reassembly.training.judging import (
     JudgeSettings,
     best_of_pairs,
-    first_of_pairs,
     fit_judge,
     fit_network,
     screened_rows,
@@ -83,13 +82,7 @@ class Verifiers:
         if self.tuned:
             own = "-".join(["without", "".join(str(k + 1) for k in sorted(set(unseen)))])
             own = own.removesuffix("-")
-        key = f"{name} {own}"
-        if f"{key} four" in self.said:  # Told once of all proposals, from one side and from four.
-            one, four = self.said[key][rows].float(), self.said[f"{key} four"][rows].float()
-            again = first_of_pairs(one[:, 0], pool.tensors["pair"][rows], LOOKED_AGAIN)
-            one[again] = four[again]
-            return one[:, 0], one[:, 1:]
-        known = self.said.setdefault(key, torch.full((len(pool), 4), torch.nan))
+        known = self.said.setdefault(f"{name} {own}", torch.full((len(pool), 4), torch.nan))
         fresh = rows[known[rows, 0].isnan()]
         if len(fresh):
             logits, off = seen_by(self.network(own), pool.to(self.device), fresh.to(self.device))

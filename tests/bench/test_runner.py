@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 
 import pytest
 
 import reassembly
 from reassembly.bench import BenchRow, bench, prediction_folder, read_records
-from reassembly.errors import InputError
+from reassembly.errors import InputError, InputWarning
 from tests.puzzles import drawn_puzzle
 from tests.test_cli import run, write_puzzle
 
@@ -260,3 +261,14 @@ def test_what_takes_too_long_is_unplaced_and_tried_again_with_more_time(data, tm
     assert (greedy["failed"], greedy["placed"]) == (0, 1.0)
     with pytest.raises(InputError, match="no puzzle 'nobody'"):
         bench([data], [], tmp_path / "out", ids=["nobody"])
+
+
+def test_weights_that_have_learned_from_these_puzzles_are_told(tmp_path):
+    puzzle = drawn_puzzle(pieces=2, seed=0, size_px=120)
+    write_puzzle(tmp_path / "real" / "RPobj_g9_o0009", puzzle)
+    write_puzzle(tmp_path / "made" / "puzzle_00009", puzzle)
+    with pytest.warns(InputWarning, match="joins have learned from puzzles of RePAIR"):
+        bench([tmp_path / "real"], ["joins"], tmp_path / "one")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InputWarning)
+        bench([tmp_path / "made"], ["joins"], tmp_path / "other")

@@ -8,7 +8,7 @@ import torch
 from reassembly.config import VerifierConfig
 from reassembly.matching.crops import CHANNELS, HEIGHT_PX, WIDTH_PX
 from reassembly.matching.evidence import NAMES
-from reassembly.matching.verifier import LOOKED_AGAIN, JoinJudge, JoinNetwork, JoinVerifier
+from reassembly.matching.verifier import JoinJudge, JoinNetwork, JoinVerifier
 from reassembly.weights import load_network, save_weights
 from tests.joining import untrained
 
@@ -28,29 +28,6 @@ def test_each_join_is_judged_alone():
     assert again == pytest.approx(logits[[3]], abs=1e-5)
     assert moved[0] == pytest.approx(corrections[3], abs=1e-5)
     assert len(set(logits.tolist())) == 5
-
-
-@torch.no_grad()
-def test_seen_from_all_sides_it_does_not_matter_from_which_one_a_join_is_told():
-    verifier = untrained().verifier
-    crops = some_crops(4)
-    logits, corrections = verifier.from_all_sides(crops)
-    mirrored = verifier.from_all_sides(crops.flip(3))
-    swapped = verifier.from_all_sides(torch.cat([crops[:, 4:], crops[:, :4]], 1).flip(2, 3))
-    for (again, moved), signs in ((mirrored, (-1, -1, 1)), (swapped, (-1, 1, 1))):
-        assert again == pytest.approx(logits, abs=1e-5)
-        assert moved * torch.tensor(signs) == pytest.approx(corrections, abs=1e-5)
-
-
-@torch.no_grad()
-def test_the_likeliest_placements_of_a_pair_are_looked_at_again():
-    verifier = untrained().verifier
-    crops = some_crops(LOOKED_AGAIN + 5)
-    once, twice = verifier(crops)[0], verifier.from_all_sides(crops)[0]
-    looked, _ = verifier.look(crops)
-    best = once.argsort(descending=True)
-    assert looked[best[:LOOKED_AGAIN]] == pytest.approx(twice[best[:LOOKED_AGAIN]], abs=1e-5)
-    assert looked[best[LOOKED_AGAIN:]] == pytest.approx(once[best[LOOKED_AGAIN:]], abs=1e-5)
 
 
 def test_every_weight_learns():

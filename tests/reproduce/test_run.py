@@ -78,7 +78,11 @@ def rows_of(out, table):
 def test_a_plugin_of_the_tutorial_gets_the_same_tables(out):
     for table in ("semi-synthetic", "own-my-frescoes"):
         rows = rows_of(out, table)
-        assert set(rows) == {"truth", "true-centroids", "stack", "random", "ring", "heap"}
+        measured = {label for label, row in rows.items() if "skipped" not in row}
+        assert measured == {"truth", "true-centroids", "stack", "random", "ring", "heap"}
+        left_out = [row for row in rows.values() if "skipped" in row]
+        assert {"greedy", "derech", "joins"} <= {row["solver"] for row in left_out}
+        assert all("--solver names others" in row["skipped"] for row in left_out)
         assert rows["truth"]["q_pos"] == pytest.approx(1.0)
         heap = rows["heap"]
         assert heap["placed"] == 1.0 and heap["q_pos"] < 0.5 and heap["puzzles"] == 2
@@ -87,6 +91,7 @@ def test_a_plugin_of_the_tutorial_gets_the_same_tables(out):
         for ending in ("md", "csv", "tex"):
             assert "heap" in (out / "results" / f"{table}.{ending}").read_text(encoding="utf-8")
     costs = json.loads((out / "results" / "scalability.json").read_text(encoding="utf-8"))["rows"]
+    costs = [row for row in costs if "skipped" not in row]
     assert [row["pieces"] for row in costs] == [2, 4, 8, 16]
     assert all(row["seconds"] > 0 and row["memory_mb"] > 20 for row in costs)
     for name in ("memory", "time", "errors-paper"):
@@ -165,9 +170,9 @@ def test_carries_on_after_a_kill_or_an_interrupt(out, environment, tmp_path, how
 def test_rows_that_cannot_be_measured_say_why_and_keep_the_published_figure(tmp_path):
     page = reproduce(tmp_path / "out", quick=True, only=["repair"], solvers=["diffassemble"])
     rows = json.loads((page.parent / "repair.json").read_text(encoding="utf-8"))["rows"]
-    assert {row["label"] for row in rows} == {"DiffAssemble"}
     assert all("RePAIR was not given" in row["skipped"] for row in rows)
-    assert rows[0]["published"] == "0.10 / 131.36 / 283.55"
+    row = next(row for row in rows if row["label"] == "DiffAssemble")
+    assert row["published"] == "0.10 / 131.36 / 283.55"
     assert "0 of 121 puzzles" in (page.parent / "repair.md").read_text(encoding="utf-8")
 
 

@@ -77,7 +77,7 @@ def test_what_is_seen_is_what_the_crops_show(join_pool):
     logits, corrections = seen_by(network, join_pool, rows)
     with torch.no_grad():
         shown = crops(join_pool.pictures, *(join_pool.tensors[n][rows] for n in CROP))
-        again, moved = network.from_all_sides(shown)
+        again, moved = network(shown)
     assert (logits - again).abs().max() < 1e-5
     assert (corrections - moved).abs().max() < 1e-5
 

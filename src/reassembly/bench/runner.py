@@ -62,6 +62,10 @@ BenchProgress = Callable[[int, int, str], None]
 """Called with (done, total, what)."""
 
 
+REPAIR_NAMES = re.compile(r"RPobj_g\d+_o\d+|puzzle_\d+_RP_group_\d+", re.IGNORECASE)
+"""How puzzles of RePAIR are called: in release 1 and in `original_id`, and as folders in 2."""
+
+
 @dataclass(frozen=True)
 class BenchRow:
     """A row under a name of its own: a solver, what it is told, and about which puzzles.
@@ -165,7 +169,11 @@ def bench(
     out = _bench_folder(Path(out))
 
     sets = _data_sets(data, split, ids)
-    real = any(source.kind.startswith("repair") for sources in sets.values() for source in sources)
+    real = any(
+        REPAIR_NAMES.search(f"{source.id} {source.path.name}")
+        for own in sets.values()
+        for source in own
+    )
     for row in rows:
         if real and "RePAIR" in known[row.solver].seen and "weights" not in row.settings:
             warnings.warn(

@@ -157,8 +157,7 @@ class JoinFinder:
         number = looked.puzzle.ids.index
         told = (motions.astype(np.float32), contact.middle, contact.across)
         tensors = [torch.from_numpy(x).to(self.device) for x in told]
-        shown = crops_of_pair(looked.pictures, number(a), number(b), *tensors)
-        seen, off = network.verifier.look(shown)
+        seen, off = network.verifier(crops_of_pair(looked.pictures, number(a), number(b), *tensors))
         logits = network.judge(figures, seen)
         order = logits.argsort(descending=True, stable=True).cpu().numpy()
         moved = corrected(motions, off.double().cpu().numpy(), contact.middle, contact.across)

@@ -16,12 +16,10 @@ from reassembly.config import VerifierConfig
 from reassembly.matching.crops import CHANNELS
 from reassembly.matching.evidence import NAMES
 
-__all__ = ["LOOKED_AGAIN", "SHIFT_UNIT_MM", "TURN_UNIT", "JoinJudge", "JoinNetwork", "JoinVerifier"]
+__all__ = ["SHIFT_UNIT_MM", "TURN_UNIT", "JoinJudge", "JoinNetwork", "JoinVerifier"]
 
 TURN_UNIT, SHIFT_UNIT_MM = 0.1, 3.0
 """Of corrections."""
-LOOKED_AGAIN = 16
-"""Placements of a pair that are looked at from all sides: more would take long on a CPU."""
 BOUND = 4.0
 """Figures further from the mean, in standard deviations, count as this far."""
 
@@ -69,32 +67,6 @@ class JoinVerifier(nn.Module):
         told = self.out(F.relu(self.hidden(self.drop(flat)))).float()
         units = told.new_tensor([TURN_UNIT, SHIFT_UNIT_MM, SHIFT_UNIT_MM])
         return told[:, 0], told[:, 1:] * units
-
-    def look(self, crops: Tensor) -> tuple[Tensor, Tensor]:
-        """`forward` of the placements of one pair, the likeliest of them `from_all_sides`."""
-        logits, corrections = self(crops)
-        again = logits.argsort(descending=True, stable=True)[:LOOKED_AGAIN]
-        logits, corrections = logits.clone(), corrections.clone()
-        logits[again], corrections[again] = self.from_all_sides(crops[again])
-        return logits, corrections
-
-    def from_all_sides(self, crops: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean of `forward` over the four ways to see the same joins: as they are, mirrored,
-        from the other piece, and both. Four times the work, and less noise."""
-        fixed, moving = crops[:, :4], crops[:, 4:]
-        # Seen from the other piece, the first is to move; upside down, its shift is the same.
-        other = torch.cat([moving, fixed], dim=1).flip(2, 3)
-        logits, corrections = [], []
-        for seen, signs in (
-            (crops, (1, 1, 1)),
-            (crops.flip(3), (-1, -1, 1)),
-            (other, (-1, 1, 1)),
-            (other.flip(3), (1, -1, 1)),
-        ):
-            logit, correction = self(seen)
-            logits.append(logit)
-            corrections.append(correction * correction.new_tensor(signs))
-        return torch.stack(logits).mean(0), torch.stack(corrections).mean(0)
 
 
 class JoinJudge(nn.Module):

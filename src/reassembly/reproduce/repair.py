@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from reassembly.bench import REPAIR_NAMES
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.files import output_folder
 from reassembly.io.ids import read_ids
@@ -41,8 +42,6 @@ SOURCES = {
 }
 FOLDS = "folds.json"
 FOLD_COUNT = 4
-NAMES = re.compile(r"RPobj_g\d+_o\d+|puzzle_\d+_RP_group_\d+", re.IGNORECASE)
-"""How puzzles of RePAIR are called: in release 1 and in `original_id`, and as folders in 2."""
 GROUP = re.compile(r"(?:_g|_RP_group_)(\d+)", re.IGNORECASE)
 TEST_NUMBERS = frozenset(
     {
@@ -106,7 +105,7 @@ def read_repair(path: str | PathLike[str]) -> Repair:
     """
     root = Path(path)
     sources = tuple(find_puzzles(root))
-    theirs = tuple(s for s in sources if NAMES.search(f"{s.id} {s.path.name} {s.inside}"))
+    theirs = tuple(s for s in sources if REPAIR_NAMES.search(f"{s.id} {s.path.name} {s.inside}"))
     if not theirs:
         raise InputError(
             f"this holds no puzzle of RePAIR, but {sources[0].id!r}"

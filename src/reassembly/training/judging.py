@@ -27,7 +27,6 @@ __all__ = [
     "JudgeSettings",
     "best_of_pairs",
     "calibrated",
-    "first_of_pairs",
     "fit_judge",
     "fit_network",
     "join_pools",
@@ -188,11 +187,7 @@ def screened_rows(pool: JoinPool, screen: JoinJudge, count: int) -> Tensor:
     shown: their numbers, pair by pair, the best first."""
     with torch.no_grad():
         logits = screen(pool.tensors["evidence"], torch.zeros(len(pool)))
-    return first_of_pairs(logits, pool.tensors["pair"], count)
-
-
-def first_of_pairs(logits: Tensor, pair: Tensor, count: int) -> Tensor:
-    """The numbers of the likeliest few of each pair, pair by pair, the best first."""
+    pair = pool.tensors["pair"]
     # Stable sorting twice: by pair, and within pairs the best first.
     order = logits.argsort(descending=True, stable=True)
     order = order[pair[order].argsort(stable=True)]

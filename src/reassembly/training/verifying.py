@@ -31,6 +31,7 @@ JITTER_DEG, JITTER_ALONG_MM, JITTER_ACROSS_MM = 5.0, 6.0, 1.5
 GAIN, SHADE, COLOUR = 0.1, 0.04, 0.015
 """How pieces photographed apart differ: brightness as a factor, as a summand, and of channels."""
 JUDGED_PAIRS = 150
+SHOWN_AT_ONCE = 1024
 
 
 class VerifierStage:
@@ -129,18 +130,21 @@ class VerifierStage:
 
 @torch.no_grad()
 def seen_by(network: JoinVerifier, pool: JoinPool, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits (K,) and corrections (K, 3) of proposals (K,), those of a pair one after the other, as
-    `JoinVerifier.look` gives them."""
+    """Logits (K,) and corrections (K, 3) of proposals (K,), those of a pair one after the other."""
     logits, corrections = [], []
-    _, counts = torch.unique_consecutive(pool.tensors["pair"][rows], return_counts=True)
-    for part in torch.split(rows, counts.tolist()):
+    if rows.is_cuda:
+        parts = torch.split(rows, SHOWN_AT_ONCE)
+    else:
+        _, counts = torch.unique_consecutive(pool.tensors["pair"][rows], return_counts=True)
+        parts = torch.split(rows, counts.tolist())
+    for part in parts:
         fixed, moving, *place = (pool.tensors[n][part] for n in CROP)
         shown = (
             crops(pool.pictures, fixed, moving, *place)
             if rows.is_cuda
             else crops_of_pair(pool.pictures, int(fixed[0]), int(moving[0]), *place)
         )
-        one, other = network.look(shown)
+        one, other = network(shown)
         logits.append(one)
         corrections.append(other)
     return torch.cat(logits), torch.cat(corrections)
