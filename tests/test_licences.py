@@ -59,3 +59,10 @@ def test_a_licence_is_read_from_wherever_metadata_has_it(licences, tmp_path):
 def test_nothing_is_copyleft_unnoticed(licences):
     strong = {name for name, licence in licences.listed().items() if "GPL" in licence}
     assert strong == set(licences.WHEELS)
+
+
+def test_the_bundle_leaves_out_what_would_put_it_under_the_gpl(licences):
+    under_gpl = [name for name, (_, licence) in licences.WHEELS.items() if licence[:3] == "GPL"]
+    recipe = (ROOT / "docs" / "release.md").read_text(encoding="utf-8")
+    assert under_gpl == ["pillow-heif"]
+    assert all(f"pip uninstall --yes {name}" in recipe for name in under_gpl)

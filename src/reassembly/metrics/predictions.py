@@ -12,7 +12,6 @@ from os import PathLike
 from pathlib import Path
 
 from reassembly.errors import InputError, InputWarning
-from reassembly.io.files import check_whole
 from reassembly.puzzle import Assembly, Puzzle
 
 __all__ = ["paired"]
@@ -126,6 +125,8 @@ def _from_file(
 
 
 def _from_folder(folder: Path, sources: list[_Source]) -> Iterator[tuple[Puzzle, Assembly | None]]:
+    from reassembly.io.files import check_whole
+
     check_whole(folder, within=True)
     # In depth, since puzzles of the same name are told apart by their folders: train/a, test/a.
     files = {_plain(p.relative_to(folder).as_posix()): p for p in sorted(folder.rglob("*"))}
