@@ -259,6 +259,6 @@ def _read(wish: _Wish, work: _Work) -> tuple[str, list[Read]] | str:
     ]
 
 
-def _some_of(source: PuzzleSource, names: Sequence[str], wish: _Wish) -> Sequence[Fragment]:
+def _some_of(source: PuzzleSource, names: Sequence[str], wish: _Wish) -> list[Fragment]:
     """Some pictures of a folder, since all of a depot do not fit into memory at once."""
-    return source.load(mm_per_px=wish.mm_per_px, strict=wish.strict, only=names).fragments
+    return list(source.load(mm_per_px=wish.mm_per_px, strict=wish.strict, only=names).fragments)
