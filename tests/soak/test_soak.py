@@ -12,7 +12,9 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "soak.py"
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize(("target", "kills"), [("generate", 3), ("bench", 2), ("serve", 3)])
+@pytest.mark.parametrize(
+    ("target", "kills"), [("generate", 3), ("bench", 2), ("serve", 3), ("index", 2)]
+)
 def test_what_is_killed_carries_on(target, kills, tmp_path):
     soak = runpy.run_path(str(SCRIPT))
     (tally,) = soak["soak"](tmp_path, kills, 1, [target])
