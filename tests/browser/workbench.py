@@ -275,6 +275,14 @@ def bring_in(hands: Hands, folder: Path, mm_per_px: float) -> None:
     page.locator(".thumb-button").first.wait_for()
 
 
+def choose_method(hands: Hands, solver: str) -> None:
+    hands.tab("Solve")
+    method = hands.page.get_by_label("Method")
+    if not method.is_visible():
+        hands.page.locator("summary", has_text="Solver").click()
+    method.select_option(solver)
+
+
 def solve(hands: Hands) -> None:
     hands.tab("Solve")
     hands.page.get_by_role("button", name="Solve", exact=True).click()

@@ -9,7 +9,7 @@ import { Button } from "../parts/Button";
 import { GapProfile } from "../parts/GapProfile";
 import { nameOf, placeAt } from "../state/actions";
 import { bench, select } from "../state/bench";
-import { contradicted, placementOf, sameJoin } from "../state/operations";
+import { contradicted, placementOf, sameJoin, verdictOn } from "../state/operations";
 import { edit } from "../state/queue";
 import { useStore } from "../state/store";
 
@@ -23,22 +23,25 @@ const VERDICTS: readonly (readonly [Verdict, string])[] = [
 
 export function JoinCard({
   join,
+  listed,
   piece,
   board,
 }: {
   join: Join;
+  /** All that are shown with it. */
+  listed: readonly Join[];
   piece: Piece;
   board: RefObject<Board | null>;
 }) {
   const project = useStore(bench, (now) => now.project?.id ?? "");
-  const verdict = useStore(
+  const verdict = useStore(bench, (now) => verdictOn(join, listed, now.judgements, now.pieces));
+  const against = useStore(
     bench,
-    (now) => now.judgements.find((one) => sameJoin(one, join, now.pieces))?.verdict ?? null,
-  );
-  const against = useStore(bench, (now) =>
-    contradicted(now.judgements, now.state, now.pieces).some((one) =>
-      sameJoin(one, join, now.pieces),
-    ),
+    (now) =>
+      verdict === "accepted" &&
+      contradicted(now.judgements, now.state, now.pieces).some((one) =>
+        sameJoin(one, join, now.pieces),
+      ),
   );
   const [why, setWhy] = useState(false);
   const partner = join.first === piece.id ? join.second : join.first;

@@ -118,7 +118,7 @@ function Partners({
       )}
       <ol className="joins">
         {found.joins.map((join) => (
-          <JoinCard key={join.id} join={join} piece={piece} board={board} />
+          <JoinCard key={join.id} join={join} listed={found.joins} piece={piece} board={board} />
         ))}
       </ol>
     </div>

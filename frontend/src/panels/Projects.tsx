@@ -85,13 +85,18 @@ function ProjectRow({ project }: { project: ProjectSummary }) {
       <a href={`#/p/${project.id}`}>
         <strong>{project.name}</strong>
         <span className="faint">
-          {project.pieces} pieces · {project.hypotheses} hypotheses · changed{" "}
+          {count(project.pieces, "piece", "pieces")} ·{" "}
+          {count(project.hypotheses, "hypothesis", "hypotheses")} · changed{" "}
           {sayWhen(project.changed_at)}
         </span>
       </a>
       <IconButton icon="close" label={`Delete ${project.name}`} onClick={remove} />
     </li>
   );
+}
+
+function count(number: number, one: string, many: string): string {
+  return `${number} ${number === 1 ? one : many}`;
 }
 
 export function sayWhen(at: string): string {

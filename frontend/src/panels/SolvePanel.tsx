@@ -24,9 +24,9 @@ const wish = createStore<{
 }>({ scope: "all", solver: null, seed: 0, trust: 0.5 });
 
 const TRUST: readonly (readonly [number, string])[] = [
-  [0.5, "stay in the tray: under 50 %"],
-  [0.8, "stay in the tray: under 80 %"],
-  [0, "are placed too, however doubtful"],
+  [0.5, "leave them in the tray (under 50 %)"],
+  [0.8, "leave them in the tray (under 80 %)"],
+  [0, "place them too, however doubtful"],
 ];
 
 export function SolvePanel() {
@@ -119,7 +119,7 @@ function Wish() {
       </fieldset>
       {chosen === HONOURS && (
         <label className="text-field">
-          <span>Pieces that it is not sure of</span>
+          <span>Pieces that the solver doubts</span>
           <select
             value={trust}
             onChange={(event) => wish.set({ trust: Number(event.target.value) })}

@@ -1,5 +1,5 @@
 /** What an operation does to a hypothesis and to the project; the server does the same. */
-import type { Guide, Id, Judgement, Op, Piece, Placement, State } from "../api/types";
+import type { Guide, Id, Judgement, Op, Piece, Placement, State, Verdict } from "../api/types";
 import { apply, compose, inverse, wrapDeg } from "../geometry/pose";
 
 export const IN_TRAY: Placement = {
@@ -107,16 +107,42 @@ const SAME_DEG = 12;
 
 type Joined = Pick<Judgement, "first" | "second" | "pose">;
 
-/** Whether two joins are one to a person: seen from the same piece, the other lies nearly alike. */
-export function sameJoin(a: Joined, b: Joined, pieces: readonly Piece[]): boolean {
+/** How far two joins of the same pieces carry the second one apart; `null` for other pieces. */
+function between(
+  a: Joined,
+  b: Joined,
+  pieces: readonly Piece[],
+): { mm: number; deg: number } | null {
   const turnedRound = a.first === b.second && a.second === b.first;
-  if (!turnedRound && (a.first !== b.first || a.second !== b.second)) return false;
+  if (!turnedRound && (a.first !== b.first || a.second !== b.second)) return null;
   const other = turnedRound ? inverse(b.pose) : b.pose;
   const [cx, cy] = pieces.find((piece) => piece.id === a.second)?.centroid_mm ?? [0, 0];
   const [x, y] = apply(a.pose, cx, cy);
   const [u, v] = apply(other, cx, cy);
-  const turned = Math.abs(wrapDeg(a.pose.rotation_deg - other.rotation_deg));
-  return Math.hypot(x - u, y - v) < SAME_MM && turned < SAME_DEG;
+  const deg = Math.abs(wrapDeg(a.pose.rotation_deg - other.rotation_deg));
+  return { mm: Math.hypot(x - u, y - v), deg };
+}
+
+/** Whether two joins are one to a person: seen from the same piece, the other lies nearly alike. */
+export function sameJoin(a: Joined, b: Joined, pieces: readonly Piece[]): boolean {
+  const apart = between(a, b, pieces);
+  return apart !== null && apart.mm < SAME_MM && apart.deg < SAME_DEG;
+}
+
+/** The verdict on one of the joins listed; of several nearly alike, one alone can be accepted. */
+export function verdictOn(
+  join: Joined,
+  listed: readonly Joined[],
+  judgements: readonly Judgement[],
+  pieces: readonly Piece[],
+): Verdict | null {
+  const about = judgements.find((one) => sameJoin(one, join, pieces));
+  if (about?.verdict !== "accepted") return about?.verdict ?? null;
+  const away = (one: Joined) => {
+    const apart = between(about, one, pieces);
+    return apart ? apart.mm + apart.deg : Infinity;
+  };
+  return listed.some((other) => away(other) < away(join)) ? null : "accepted";
 }
 
 /** Accepted joins of two locked pieces that lie otherwise: no solve can keep them. */
