@@ -107,7 +107,7 @@ def solving(browser: Browser, url: str) -> None:
     """A solver's attempt, caught while it takes shape."""
     page = opened(browser, url, "light")
     page.get_by_role("button", name="Solve", exact=True).click()
-    page.get_by_text("A solver’s attempt").wait_for(timeout=120_000)
+    page.get_by_text("A solver’s attempt").wait_for(timeout=600_000)
     while page.evaluate("window.reassembly.board.items.length") < 8:
         page.wait_for_timeout(20)
     page.wait_for_timeout(120)

@@ -2,6 +2,7 @@
 import { useMemo } from "react";
 import { api } from "../api/client";
 import type { Job, Proposal, SolveResult } from "../api/types";
+import { previewOf } from "../board/preview";
 import { Button } from "../parts/Button";
 import { Icon } from "../parts/Icon";
 import { Confidence } from "../parts/Confidence";
@@ -32,6 +33,7 @@ const TRUST: readonly (readonly [number, string])[] = [
 export function SolvePanel() {
   const jobs = useStore(bench, (now) => now.jobs);
   const hypothesis = useStore(bench, (now) => now.hypothesis);
+  const previewed = useStore(bench, (now) => previewOf(now) !== null);
   const solves = useMemo(
     () =>
       Object.values(jobs)
@@ -45,7 +47,12 @@ export function SolvePanel() {
     <div className="stack">
       {running ? <Progress job={running} words="Solving" /> : <Wish />}
       {running && (
-        <p className="faint">You can go on working. The board shows what the solver is trying.</p>
+        <p className="faint">
+          You can go on working.{" "}
+          {previewed
+            ? "The board shows what the solver is trying."
+            : "Once the solver has compared the pieces, the board shows what it is trying."}
+        </p>
       )}
       {!running && last && <Outcome job={last} />}
     </div>
