@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reassembly.matching.motions import Motions, carried
+from reassembly.matching.motions import Motions, carried, inverse
 from reassembly.matching.rim import Rim
 from reassembly.matching.strip import FACING, GAP_UNIT_MM, NEAR_MM, beside, strips
 
@@ -46,17 +46,22 @@ DEPTHS = {"rim": (slice(5, 8), slice(8, 11)), "deep": (slice(2, 6), slice(10, 14
 """Rows of a strip, of the one piece and of the other."""
 STRIP = ("strip_gap", "strip_gap_spread", "strip_share")
 MATCHES = ("support", "support_by_contact", "support_behind_best", "log_support_rank")
+MARKS = ("marks_meet", "marks_alone", "marks_behind_best", "log_marks_rank")
 NAMES = (
     *PROPOSAL,
     *SHAPE,
     *(f"{name}_{depth}" for depth in DEPTHS for name in PAINT),
     *STRIP,
     *MATCHES,
+    *MARKS,
 )
 SHIFTS_MM = (-4, -2, 2, 4)
 LEAST_LOG, MOST_LOG = -1.0, 4.0
 """Of how much likelier than by chance two points belong together: no point decides alone."""
 SOFT_MM = 4.0
+MARK_ASIDE_MM, MARK_GAP_MM, MARK_GAP_SPREAD_MM = 3.0, 3.0, 5.0
+"""Strokes go on in each other if they miss by so much at most to the side; and the gap between
+their ends."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +118,7 @@ def evidence(
         ones * np.log(moving.area_mm2),
         *_of_strips(strip),
         *_of_matches(fixed, motions, contact, matches),
+        *_of_marks(fixed, moving, motions),
     ]
     return np.stack(columns, axis=1).astype(np.float32)
 
@@ -173,6 +179,38 @@ def _of_matches(
         support - support.max(initial=-np.inf),
         np.log1p(rank),
     ]
+
+
+def _of_marks(fixed: Rim, moving: Rim, motions: Motions) -> Sequence[NDArray[np.floating]]:
+    """How many strokes that were drawn across joins go on in each other, and how many that end at
+    the other piece do not."""
+    count = len(motions)
+    there, here = len(fixed.marks), len(moving.marks)
+    ends = carried(moving.marks[:, :2], motions)
+    goes_on = np.zeros((count, there, here), np.float32)
+    if there and here:
+        points = carried(moving.marks[:, 2:], motions * [1.0, 0.0, 0.0])
+        off = ends[:, None] - fixed.marks[None, :, None, :2]
+        way = fixed.marks[None, :, None, 2:]
+        along = (off * way).sum(axis=-1)
+        aside = off[..., 0] * way[..., 1] - off[..., 1] * way[..., 0]
+        against = np.clip(-(points[:, None] * way).sum(axis=-1), 0, 1)
+        beyond = (along - MARK_GAP_MM) / MARK_GAP_SPREAD_MM
+        goes_on = np.exp(-((aside / MARK_ASIDE_MM) ** 2) - beyond**2) * against**4
+    answered = [goes_on.max(axis=axis, initial=0.0) for axis in (2, 1)]
+    back = carried(fixed.marks[:, :2], inverse(motions))
+    near = [_beside(rim, points) for rim, points in ((moving, back), (fixed, ends))]
+    meet = sum(each.sum(axis=1) for each in answered) / 2
+    alone = sum((n * (1 - each)).sum(axis=1) for n, each in zip(near, answered, strict=True))
+    rank = np.argsort(np.argsort(-meet, kind="stable"), kind="stable")
+    return [meet, alone, meet - meet.max(initial=0.0), np.where(meet > 0, np.log1p(rank), 0.0)]
+
+
+def _beside(rim: Rim, points: Floats) -> NDArray[np.bool_]:
+    """(K, P): which of points (K, P, 2) lie beside a rim."""
+    if points.size == 0:
+        return np.zeros(points.shape[:2], bool)
+    return np.abs(rim.look_up(points)[0]) < NEAR_MM
 
 
 def contacts(fixed: Rim, moving: Rim, motions: Motions) -> Contact:

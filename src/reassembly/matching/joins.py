@@ -31,7 +31,7 @@ from reassembly.matching.strip import strips
 from reassembly.matching.verifier import JoinNetwork
 from reassembly.pose import Pose
 from reassembly.puzzle import Puzzle
-from reassembly.workers import Cluster, Died, check_cluster, cluster, run_each
+from reassembly.workers import Cluster, Died, check_cluster, cluster, one_thread, run_each
 
 if TYPE_CHECKING:
     from reassembly.solvers.base import ProgressCallback
@@ -250,7 +250,7 @@ def _judged_elsewhere(
         tasks,
         workers=workers,
         machines=machines,
-        prepare=_one_thread,
+        prepare=one_thread,
         gpu=given.device == "cuda",
     ):
         if isinstance(outcome, Died):
@@ -260,10 +260,6 @@ def _judged_elsewhere(
             )
         else:
             yield from outcome
-
-
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 def _judge_group(given: Given, pairs: Sequence[tuple[str, str]]) -> list[Judged]:

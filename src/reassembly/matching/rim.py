@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reassembly.matching import motions
+from reassembly.matching.marks import marks_of
 from reassembly.matching.motions import Motions
 from reassembly.outline.contour import resample
 from reassembly.pose import Pose
@@ -58,6 +59,8 @@ class Rim:
     """(2,): middle of the first cell."""
     centre_mm: NDArray[np.float64]
     """(2,): the origin, in the fragment's own frame."""
+    marks: Floats
+    """(M, 4): see `matching.marks.marks_of`."""
     radius_mm: float
     area_mm2: float
 
@@ -169,6 +172,7 @@ def _rim(
         nearest=nearest,
         corner=low.astype(np.float32),
         centre_mm=fragment.centroid_mm,
+        marks=marks_of(fragment),
         radius_mm=float(np.linalg.norm(points, axis=1).max()),
         area_mm2=fragment.area_mm2,
     )

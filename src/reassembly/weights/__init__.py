@@ -553,7 +553,9 @@ def _fetch(name: str, wanted: Download, progress: DownloadProgress | None) -> It
                 yield part
     except (URLError, OSError) as error:
         raise InputError(
-            f"{wanted.url} cannot be reached ({error})", "Check the connection, then try again"
+            f"{wanted.url} cannot be reached ({error})",
+            "Check the connection, then try again; or fetch it elsewhere, and give the path of the "
+            "same tensors as a safetensors file where a name of weights is asked for",
         ) from None
     if digest.hexdigest() != wanted.sha256:
         raise InputError(
