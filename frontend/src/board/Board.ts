@@ -1,6 +1,7 @@
 /**
- * The board: two Konva layers, one for what lies there and one for marks, each drawn by a single
- * shape, so that moving about costs one pass over the pieces and React never renders.
+ * The board: a Konva layer for what lies there, parted in three while a piece is dragged, and one
+ * for marks, each drawn by a single shape, so that moving about costs one pass over the pieces at
+ * most and React never renders.
  */
 import Konva from "konva/lib/Core";
 import { Line } from "konva/lib/shapes/Line";
@@ -11,12 +12,21 @@ import { bench, type Bench } from "../state/bench";
 import { view } from "../state/view";
 import { fitting, visibleBox, zoomed, type Camera } from "./camera";
 import { cameraStore } from "./camerastore";
-import { paintContent, type Canvas, type Scene } from "./content";
+import { overlapPath, paintContent, type Canvas, type Scene } from "./content";
 import { fit, followFit, movedSinceFit } from "./fit";
 import { Handle } from "./handle";
 import { readInk, type Ink } from "./ink";
 import { Keypoints } from "./keypoints";
 import { paintMarks } from "./marks";
+import {
+  paintAbove,
+  paintBelow,
+  paintMoving,
+  paintOnTop,
+  partingOf,
+  sameParting,
+  type Parting,
+} from "./parting";
 import { Pen } from "./pen";
 import { previewOf, withPreview } from "./preview";
 import { boxOfItem, itemsOf, type Item } from "./scene";
@@ -41,6 +51,9 @@ export class Board {
   guide: Guide | null = null;
 
   private readonly content = new Konva.Layer({ listening: false, clearBeforeDraw: false });
+  /** Pieces that are dragged, and what lies above them; only while they are. */
+  private readonly moving = new Konva.Layer({ listening: false, clearBeforeDraw: false });
+  private readonly above = new Konva.Layer({ listening: false, clearBeforeDraw: false });
   private readonly marks = new Konva.Layer({ listening: false });
   private readonly handle = new Handle();
   /** The line of a lasso or the frame of a marquee, in screen pixels. */
@@ -52,6 +65,7 @@ export class Board {
   });
   private readonly sprites = new Sprites(() => this.redraw());
   private readonly snapshot = new Snapshot();
+  private parting: Parting | null = null;
   private readonly keypoints = new Keypoints(() => this.redraw());
   private readonly stops: (() => void)[] = [];
   private readonly sizes: ResizeObserver;
@@ -60,6 +74,8 @@ export class Board {
   private frame = 0;
   /** Whether something else than the view has changed since the content was drawn. */
   private stale = true;
+  /** Whether pieces on the move lie elsewhere than when the content was drawn. */
+  private stirred = false;
   /** The camera of the last full drawing. */
   private painted: Camera = this.camera;
   private settled = 0;
@@ -73,9 +89,12 @@ export class Board {
     this.ink = readInk(container);
     this.stage = new Konva.Stage({ container, width: 100, height: 100 });
     this.content.add(new Konva.Shape({ sceneFunc: () => this.paintContent() }));
+    this.moving.add(new Konva.Shape({ sceneFunc: () => this.paintMoving() }));
+    this.above.add(new Konva.Shape({ sceneFunc: () => this.paintAbove() }));
     this.marks.add(new Konva.Shape({ sceneFunc: () => this.paintMarks() }));
     this.marks.add(...this.handle.nodes, this.loop);
-    this.stage.add(this.content, this.marks);
+    this.stage.add(this.content, this.moving, this.above, this.marks);
+    this.part(null);
     this.sizes = new ResizeObserver(() => this.resize());
     this.sizes.observe(container);
     this.stops.push(
@@ -110,6 +129,19 @@ export class Board {
     this.remark();
   }
 
+  /** Gets ready for these pieces to move, so that the first frame of it has less to do. */
+  expect(ids: readonly Id[]): void {
+    const rest = { x_mm: 0, y_mm: 0, rotation_deg: 0 };
+    if (view.get().overlaps)
+      overlapPath({ ...this.scene, live: new Map(ids.map((i) => [i, rest])) });
+  }
+
+  /** Draws pieces on the move again before the next frame; all else lies as it lay. */
+  redrawLive(): void {
+    this.stirred = true;
+    this.remark();
+  }
+
   /** Draws the marks again before the next frame, and the content only where it is stale. */
   remark(): void {
     if (this.frame) return;
@@ -117,7 +149,7 @@ export class Board {
       this.frame = 0;
       const moved = cameraStore.get().camera !== this.camera;
       if (moved) cameraStore.set({ camera: this.camera });
-      if (this.stale || moved) this.content.draw();
+      this.drawContent(moved);
       this.placeHandle();
       this.marks.draw();
     });
@@ -268,16 +300,56 @@ export class Board {
 
   private paintContent(): void {
     const canvas = this.canvas(this.content);
-    if (this.stale) this.snapshot.forget();
+    if (this.parting) return paintBelow(canvas, this.scene, this.parting, this.sprites);
+    if (this.stale || this.stirred) this.snapshot.forget();
     else if (!this.snapshot.taken) this.snapshot.take(canvas.context.canvas, this.painted);
     const covered = this.snapshot.paint(canvas);
     paintContent(canvas, this.scene, view.get(), this.sprites, covered);
     if (!covered) this.snapshot.forget();
-    this.stale = false;
+    this.stale = this.stirred = false;
     if (!covered) this.painted = this.camera;
   }
 
+  /** Draws what lies there: in one layer, or parted by pieces that are dragged. */
+  private drawContent(moved: boolean): void {
+    // Not while the view moves too, since that moves the last picture along.
+    const apart = this.still && !this.wasPreviewed;
+    const parting = apart ? partingOf(this.camera, this.items, this.live) : null;
+    if (!parting) {
+      if (this.parting) this.stale = true;
+      this.part(null);
+      if (this.stale || this.stirred || moved) this.content.draw();
+      return;
+    }
+    const anew = this.stale || !sameParting(this.parting, parting);
+    if (anew) {
+      this.part(parting);
+      this.content.draw();
+      this.above.draw();
+    }
+    if (anew || this.stirred) this.moving.draw();
+    this.snapshot.forget();
+    this.stale = this.stirred = false;
+    this.painted = this.camera;
+  }
+
+  private part(parting: Parting | null): void {
+    this.parting = parting;
+    for (const layer of [this.moving, this.above])
+      layer.getNativeCanvasElement().style.display = parting ? "" : "none";
+  }
+
+  private paintMoving(): void {
+    if (this.parting) paintMoving(this.canvas(this.moving), this.scene, this.parting, this.sprites);
+  }
+
+  private paintAbove(): void {
+    const canvas = this.canvas(this.above);
+    if (this.parting) paintAbove(canvas, this.scene, this.parting, view.get(), this.sprites);
+  }
+
   private paintMarks(): void {
+    if (this.parting) paintOnTop(this.canvas(this.marks), this.scene, this.parting, view.get());
     const { selection, state } = bench.get();
     const { gaps, rulers } = view.get();
     paintMarks(this.canvas(this.marks), {

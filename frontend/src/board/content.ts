@@ -42,42 +42,51 @@ export function paintContent(
   sprites: Sprites,
   covered: Box | null,
 ): void {
-  const { context, ratio } = canvas;
+  const { context } = canvas;
   context.save();
   if (covered) leaveOut(canvas, covered);
   else {
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, context.canvas.width, context.canvas.height);
   }
-  if (scene.reference) paintReference(canvas, scene.reference, sprites);
   const visible = visibleItems(canvas, scene, covered);
-  for (const { item, pose } of visible) {
-    const { opacity, gain } = item.placement;
-    paintPiece(
-      context,
-      canvas.camera,
-      item.drawable,
-      pose,
-      opacity,
-      gain,
-      ratio,
-      sprites,
-      canvas.still,
-    );
+  paintGround(canvas, scene, visible, sprites);
+  paintSigns(canvas, scene, view, visible);
+  if (view.overlaps) {
+    paintStillOverlaps(canvas, scene);
+    paintStirredOverlaps(canvas, scene);
   }
-  if (view.outlines) {
-    for (const { item, pose } of visible) {
-      strokePiece(context, canvas.camera, item.drawable, pose, ratio, canvas.ink.line, 1);
-    }
-  }
-  if (view.overlaps) paintOverlaps(canvas, scene);
-  if (view.keypoints) paintKeypoints(canvas, scene, visible);
   context.restore();
 }
 
-interface Seen {
+export interface Seen {
   item: Item;
   pose: Pose;
+}
+
+/** The reference picture, and pieces on it. */
+export function paintGround(
+  canvas: Canvas,
+  scene: Pick<Scene, "reference">,
+  seen: readonly Seen[],
+  sprites: Sprites,
+): void {
+  if (scene.reference) paintReference(canvas, scene.reference, sprites);
+  const { context, camera, ratio, still } = canvas;
+  for (const { item, pose } of seen) {
+    const { opacity, gain } = item.placement;
+    paintPiece(context, camera, item.drawable, pose, opacity, gain, ratio, sprites, still);
+  }
+}
+
+/** Outlines and keypoints of pieces. */
+export function paintSigns(canvas: Canvas, scene: Scene, view: View, seen: readonly Seen[]): void {
+  const { context, camera, ratio, ink } = canvas;
+  if (view.outlines) {
+    for (const { item, pose } of seen)
+      strokePiece(context, camera, item.drawable, pose, ratio, ink.line, 1);
+  }
+  if (view.keypoints) paintKeypoints(canvas, scene, seen);
 }
 
 /** A seam of a pixel is painted twice rather than not at all. */
@@ -96,7 +105,7 @@ function leaveOut({ context, width, height, ratio }: Canvas, covered: Box): void
   context.clearRect(0, 0, width, height);
 }
 
-function visibleItems(canvas: Canvas, scene: Scene, covered: Box | null): Seen[] {
+export function visibleItems(canvas: Canvas, scene: Scene, covered: Box | null): Seen[] {
   const shown = visibleBox(canvas.camera, canvas.width, canvas.height);
   const { px_per_mm } = canvas.camera;
   const inner = covered && {
@@ -161,23 +170,29 @@ function hatch(context: CanvasRenderingContext2D, ratio: number): CanvasPattern 
 /** Every overlap of pieces that lie still, as one path on the board; made again when that changes. */
 let stillOverlaps: { fit: Fit; key: string; path: Path2D } | null = null;
 
-function overlapPath(scene: Scene, stirred: (id: Id) => boolean): Path2D {
+function isStirred(scene: Pick<Scene, "moved" | "live">, id: Id): boolean {
+  return scene.moved.has(id) || scene.live.has(id);
+}
+
+/** Of pieces that lie still. Asked for when a piece is pressed, it is there when it moves. */
+export function overlapPath(scene: Pick<Scene, "moved" | "live" | "fit">): Path2D {
   const key = [...scene.moved, ...scene.live.keys()].sort().join();
   if (stillOverlaps?.fit !== scene.fit || stillOverlaps.key !== key) {
     const path = new Path2D();
     for (const overlap of scene.fit.overlaps) {
-      if (!stirred(overlap.first) && !stirred(overlap.second)) path.addPath(pathOf(overlap));
+      if (!isStirred(scene, overlap.first) && !isStirred(scene, overlap.second))
+        path.addPath(pathOf(overlap));
     }
     stillOverlaps = { fit: scene.fit, key, path };
   }
   return stillOverlaps.path;
 }
 
-function paintOverlaps(canvas: Canvas, scene: Scene): void {
+/** Overlaps as the server measured them, of pieces that have not moved since. */
+export function paintStillOverlaps(canvas: Canvas, scene: Scene): void {
   const { context, camera, ratio } = canvas;
   const pattern = hatch(context, ratio);
   if (!pattern) return;
-  const stirred = (id: Id) => scene.moved.has(id) || scene.live.has(id);
   const [x, y] = toScreen(camera, 0, 0);
   const scale = camera.px_per_mm * ratio;
   context.setTransform(scale, 0, 0, scale, x * ratio, y * ratio);
@@ -186,9 +201,8 @@ function paintOverlaps(canvas: Canvas, scene: Scene): void {
   );
   context.globalAlpha = 1;
   context.fillStyle = pattern;
-  context.fill(overlapPath(scene, stirred), "evenodd");
+  context.fill(overlapPath(scene), "evenodd");
   pattern.setTransform(new DOMMatrix());
-  paintStirredOverlaps(canvas, scene, stirred, pattern);
 }
 
 /** Whether two pieces may meet at all: quick to tell, for most do not. */
@@ -199,12 +213,11 @@ function inReach(first: Item, a: Pose, second: Item, b: Pose): boolean {
 
 const MOST_STIRRED = 12;
 
-function paintStirredOverlaps(
-  canvas: Canvas,
-  scene: Scene,
-  stirred: (id: Id) => boolean,
-  pattern: CanvasPattern,
-): void {
+/** Overlaps of pieces on the move, by their outlines. */
+export function paintStirredOverlaps(canvas: Canvas, scene: Scene): void {
+  const stirred = (id: Id) => isStirred(scene, id);
+  const pattern = hatch(canvas.context, canvas.ratio);
+  if (!pattern) return;
   const moving = scene.items.filter((item) => stirred(item.piece.id));
   if (!moving.length || moving.length > MOST_STIRRED) return;
   const poseOf = (item: Item) => scene.live.get(item.piece.id) ?? item.placement;

@@ -77,6 +77,7 @@ export function choose(board: Board, id: Id, from: Point, adding: boolean): Gest
     for (const one of together) already ? chosen.delete(one) : chosen.add(one);
     select(chosen);
   } else if (!already) select(together);
+  board.expect(movable());
   let started: Map<Id, Pose> | null = null;
   return {
     move(at) {
@@ -93,7 +94,7 @@ export function choose(board: Board, id: Id, from: Point, adding: boolean): Gest
           y_mm: pose.y_mm + (at[1] - from[1]) / px_per_mm,
         });
       }
-      board.redraw();
+      board.redrawLive();
     },
     end() {
       if (started?.size) commit(board);
@@ -146,7 +147,7 @@ export function rotate(board: Board, from: Point): Gesture {
         deg = Math.round((base + deg) / snap) * snap - base;
       }
       for (const [id, pose] of turnedPoses(ids, poses, deg)) board.live.set(id, pose);
-      board.redraw();
+      board.redrawLive();
     },
     end: () => commit(board),
     cancel: () => drop(board),

@@ -95,7 +95,7 @@ function keepMoving(board: Board, move: (poses: Map<Id, Pose>) => Map<Id, Pose>)
   const ids = actions.movable();
   if (!ids.length) return actions.sayIfLocked();
   for (const [id, pose] of move(posesOf(board, ids))) board.live.set(id, pose);
-  board.redraw();
+  board.redrawLive();
 }
 
 export const SHORTCUTS: readonly Shortcut[] = [
