@@ -25,9 +25,9 @@ const wish = createStore<{
 }>({ scope: "all", solver: null, seed: 0, trust: 0.5 });
 
 const TRUST: readonly (readonly [number, string])[] = [
-  [0.5, "leave them in the tray (under 50 %)"],
-  [0.8, "leave them in the tray (under 80 %)"],
-  [0, "place them too, however doubtful"],
+  [0.5, "to the tray, if under 50 %"],
+  [0.8, "to the tray, if under 80 %"],
+  [0, "placed too, however doubtful"],
 ];
 
 export function SolvePanel() {
