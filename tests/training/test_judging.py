@@ -23,7 +23,7 @@ from reassembly.training.judging import (
 from reassembly.training.verifying import ranks
 from reassembly.weights import save_weights
 
-QUICK = JudgeSettings(steps=80, true=32, false=96)
+QUICK = JudgeSettings(steps=120, true=32, false=96)
 
 
 def drawn_pool(pairs=80, per_pair=10, seed=0, informative=0):
@@ -40,7 +40,7 @@ def drawn_pool(pairs=80, per_pair=10, seed=0, informative=0):
 
 
 def test_the_judge_finds_the_evidence_that_counts():
-    judge = fit_judge([drawn_pool()], [None], QUICK)
+    judge = fit_judge([drawn_pool(pairs=160)], [None], QUICK)
     fresh = drawn_pool(seed=1)
     with torch.no_grad():
         logits = judge(fresh.tensors["evidence"], torch.zeros(len(fresh)))
@@ -62,7 +62,7 @@ def test_the_judge_listens_to_the_verifier():
 
 def test_pools_count_alike_however_large():
     """A small pool that says the opposite is not outvoted."""
-    large, small = drawn_pool(pairs=400), drawn_pool(pairs=20, seed=2)
+    large, small = drawn_pool(pairs=600), drawn_pool(pairs=60, seed=2)
     small.tensors["evidence"][:, 0] *= -1
     fresh = drawn_pool(seed=1)
     evidence, true = fresh.tensors["evidence"], fresh.tensors["label"] == TRUE
