@@ -1,5 +1,5 @@
 /** Which pieces may join the chosen one, how well, and why; and what the person thinks of it. */
-import { useEffect, useState, type RefObject } from "react";
+import { useEffect, useMemo, useState, type RefObject } from "react";
 import { api } from "../api/client";
 import type { Id, Join, Piece } from "../api/types";
 import type { Board } from "../board/Board";
@@ -7,6 +7,7 @@ import { Button } from "../parts/Button";
 import { Progress } from "../parts/Progress";
 import { bench, pieceOf, say } from "../state/bench";
 import { signature } from "../state/identity";
+import { sameJoin } from "../state/operations";
 import { useStore } from "../state/store";
 import { isOver, succeeded, tell } from "../state/sync";
 import { JoinCard } from "./JoinCard";
@@ -77,6 +78,14 @@ function Partners({
   look: () => void;
   board: RefObject<Board | null>;
 }) {
+  const pieces = useStore(bench, (now) => now.pieces);
+  // Of joins nearly alike only the best is shown, since a verdict on one is a verdict on all.
+  const joins = useMemo(() => {
+    const kept: Join[] = [];
+    for (const join of found.joins)
+      if (!kept.some((better) => sameJoin(better, join, pieces))) kept.push(join);
+    return kept;
+  }, [found, pieces]);
   if (!found.found_at) {
     return (
       <div className="stack">
@@ -104,21 +113,21 @@ function Partners({
           The pieces have changed since these were found. Look again for a list that knows of it.
         </p>
       )}
-      {found.joins.length === 0 && (
+      {joins.length === 0 && (
         <p className="faint">
           No partner was found that is better than chance. That is an answer too: the neighbour may
           be missing.
         </p>
       )}
-      {found.joins.length > 0 && (
+      {joins.length > 0 && (
         <p className="faint">
           Probabilities were calibrated on made puzzles; for material like yours they are unproven.
           Let your eyes and hands decide.
         </p>
       )}
       <ol className="joins">
-        {found.joins.map((join) => (
-          <JoinCard key={join.id} join={join} listed={found.joins} piece={piece} board={board} />
+        {joins.map((join) => (
+          <JoinCard key={join.id} join={join} listed={joins} piece={piece} board={board} />
         ))}
       </ol>
     </div>
