@@ -477,7 +477,7 @@ def find_joins(
         f"{_count(len(objects.groups), 'likely object')} of {_count(inside, 'fragment')}; "
         f"{len(objects.alone)} belong nowhere."
     )
-    _say(f"Solve them with: reassembly solve {out} --each --out solved")
+    _say(f"Solve them with: reassembly solve {out} --each --solver joins --out solved")
 
 
 @app.command()
