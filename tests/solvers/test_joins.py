@@ -13,7 +13,7 @@ from reassembly.matching.joins import JoinFinder, Judged, Looked
 from reassembly.matching.rim import motion_of, rims_of
 from reassembly.pose import Pose, wrap_deg
 from reassembly.puzzle import Puzzle
-from reassembly.solvers import Cancelled
+from reassembly.solvers import Cancelled, joins
 from reassembly.solvers.joins import Joins
 from tests.joining import neighbours, saved, touching_motions, true_join
 from tests.puzzles import drawn_puzzle
@@ -216,6 +216,17 @@ def test_the_seed_decides_and_alternatives_differ(puzzle, solver):
     assert first == again
     for other in first.alternatives:
         assert set(other.poses) | set(other.unplaced) == set(puzzle.ids)
+
+
+def test_what_was_found_so_far_is_shown_while_pieces_are_compared(puzzle, solver, monkeypatch):
+    monkeypatch.setattr(joins, "PREVIEW_S", 0.0)
+    monkeypatch.setattr(joins, "PREVIEW_SHARE", math.inf)
+    steps = []
+    answer = ra.solve(puzzle, solver, progress=steps.append)
+    early = [s.preview for s in steps if s.stage == "comparing pieces" and s.preview is not None]
+    held = [max(map(len, preview.islands)) for preview in early]
+    assert held == sorted(held) and held[0] < held[-1] == len(puzzle) - 1
+    assert answer.poses == ra.solve(puzzle, solver).poses
 
 
 def test_progress_runs_up_and_cancels(puzzle, solver):

@@ -9,6 +9,7 @@ that can be trusted holds is left out.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -53,6 +54,9 @@ PLACED = -1e5
 """Evidence by which every piece is placed: only rejected joins have less."""
 ISLAND = 0.5
 """Apart from the main one, islands are told only if their pieces are trusted so far."""
+PREVIEW_S, PREVIEW_SHARE = 5.0, 0.1
+"""While pieces are compared, what was found so far is shown this often, seconds, and in no larger
+share of the time."""
 
 
 class Joins:
@@ -143,15 +147,8 @@ class _Run:
         self.refused = [self._candidate(join, -math.inf) for join in rejected]
 
     def assembly(self) -> Assembly:
-        table = Table(
-            self.rims,
-            self._candidates(),
-            self.settings,
-            accepted=self.accepted,
-            rejected=self.refused,
-            grown_from=GROWN_FROM,
-        )
-        settings = SearchSettings(tries=self.solver.tries, least=self._least())
+        table = self._table(self._candidates())
+        settings = SearchSettings(tries=self.solver.tries, least=self._least(self.solver.trust))
 
         def told(share: float, best: Found) -> None:
             done = COMPARED + (SEARCHED - COMPARED) * share
@@ -163,11 +160,21 @@ class _Run:
         report(self.progress, 1.0, "assembling", answer)
         return answer
 
-    def _least(self) -> float:
+    def _table(self, candidates: Sequence[Candidate]) -> Table:
+        return Table(
+            self.rims,
+            candidates,
+            self.settings,
+            accepted=self.accepted,
+            rejected=self.refused,
+            grown_from=GROWN_FROM,
+        )
+
+    def _least(self, trust: float) -> float:
         """The evidence a join needs so that it is trusted."""
-        if self.solver.trust == 0:
+        if trust == 0:
             return PLACED
-        odds = math.log(self.solver.trust / (1 - self.solver.trust))
+        odds = math.log(trust / (1 - trust))
         return (odds - self.summand) / self.factor
 
     def _candidate(self, join: Join, logit: float) -> Candidate:
@@ -184,11 +191,23 @@ class _Run:
             if frozenset(pair) not in certain and not set(pair) <= set(self.locked)
         ]
         found: list[Candidate] = []
+        shown_next = time.monotonic() + PREVIEW_S
         for number, judged in enumerate(finder.judged(self.looked, pairs)):
-            done = LOOKED + (COMPARED - LOOKED) * number / len(pairs)
-            report(self.progress, done, "comparing pieces")
             found += self._kept(judged)
+            preview, now = None, time.monotonic()
+            if self.progress is not None and now >= shown_next:
+                preview = self._so_far(found)
+                end = time.monotonic()
+                shown_next = end + max(PREVIEW_S, (end - now) / PREVIEW_SHARE)
+            done = LOOKED + (COMPARED - LOOKED) * (number + 1) / len(pairs)
+            report(self.progress, done, "comparing pieces", preview)
         return found
+
+    def _so_far(self, found: Sequence[Candidate]) -> Assembly:
+        """What the joins that were found so far hold together, if they are likely."""
+        table = self._table(found)
+        settings = SearchSettings(tries=1, least=self._least(max(ISLAND, self.solver.trust)))
+        return self._assembled(table, search(table, settings, seed=self.seed, held=self._held())[0])
 
     def _kept(self, judged: Judged) -> list[Candidate]:
         a, b = judged.fixed, judged.moving
