@@ -10,6 +10,7 @@ from PIL import Image
 
 from reassembly.io.render import (
     bounded_scale,
+    contact_rows,
     contact_sheet_png,
     in_rows,
     lay_out,
@@ -215,6 +216,19 @@ def test_scales_may_differ_between_pieces() -> None:
         if fragment is fine:
             wanted = centroid(picture[..., 3])
     assert np.abs(centroid(picture[..., 3]) - wanted).max() < 0.6
+
+
+@pytest.mark.parametrize("count", [1, 9, 200, 1000])
+@pytest.mark.parametrize("letter", [0.01, 0.024, 0.06])
+def test_rows_of_any_number_of_pieces_fit_with_their_captions(count: int, letter: float) -> None:
+    piece = lopsided()
+    rows = contact_rows([piece] * count, letter)
+    left, top, right, bottom = placed_bounds(rows.placements)
+    assert len(rows.placements) == count and rows.letter_mm > 0
+    assert bottom - top <= 2.6 * math.sqrt(count) * (
+        piece.polygon.bounds[2] - piece.polygon.bounds[0]
+    )
+    assert right - left < math.inf
 
 
 def test_a_contact_sheet_shows_every_piece_at_one_scale() -> None:

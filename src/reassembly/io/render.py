@@ -147,6 +147,10 @@ def fair_width(fragments: Sequence[Fragment]) -> float:
     return float(max(1.2 * math.sqrt(sides.prod(axis=1).sum()), sides[:, 0].max()))
 
 
+WIDEST = 2.5
+"""Rows are not made wider than so many times what the fragments need: letters shrink instead."""
+
+
 @dataclass(frozen=True)
 class ContactRows:
     """Fragments in rows, with room for a caption beneath each."""
@@ -169,10 +173,13 @@ def contact_rows(fragments: Sequence[Fragment], letter: float) -> ContactRows:
     """Rows that are at least about as wide as they are high together.
 
     Args:
-        letter: the height of letters, as a share of the rows' width.
+        letter: the height of letters, as a share of the rows' width; less where there are so many
+            fragments that their captions alone would be too high.
     """
-    width = fair_width(fragments)
+    fair = width = fair_width(fragments)
     while True:
+        if width > WIDEST * fair:
+            letter, width = 0.8 * letter, fair
         letter_mm = letter * width
         cell = min(CELL_LETTERS * letter_mm, width / 4)
         gap, below = 1.5 * letter_mm, 1.4 * letter_mm
