@@ -19,6 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 import reassembly
+from reassembly import cli
 from reassembly.cli import app
 from reassembly.errors import InputError
 from reassembly.io.joins_file import read_joins
@@ -575,3 +576,16 @@ def test_paths_are_not_absolute_in_outputs(solved, with_truth):
     for file in solved.iterdir():
         if file.suffix in (".json", ".html", ".svg", ".csv", ".geojson"):
             assert str(Path(with_truth).parent) not in file.read_text(encoding="utf-8"), file
+
+
+def test_where_no_bar_can_be_seen_lines_tell_how_far_it_is(capsys, monkeypatch):
+    monkeypatch.setattr(cli, "LOGGED_S", 0.0)
+    with cli._counting_bar("making") as show:
+        for done in range(3):
+            show(done, 2, "puzzles")
+    told = capsys.readouterr().err
+    assert "making puzzles: 0 of 2\n" in told and "making puzzles: 2 of 2\n" in told
+    monkeypatch.setattr(cli, "LOGGED_S", 60.0)
+    with cli._counting_bar("making") as show:
+        show(1, 2, "puzzles")
+    assert "1 of 2" not in capsys.readouterr().err

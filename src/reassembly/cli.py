@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -1068,7 +1069,10 @@ def train(
     ] = None,
     config: Annotated[
         str | None,
-        typer.Option(help="A YAML file, or default, paper or tiny.", show_default="default"),
+        typer.Option(
+            help="A YAML file, or default, paper, tiny, diffassemble, pairingnet, puzzlefusion.",
+            show_default="default",
+        ),
     ] = None,
     changes: Annotated[
         list[str] | None,
@@ -1402,16 +1406,27 @@ def _joins_bar(title: str) -> Iterator[tuple[ProgressCallback, Any]]:
         bar.update(task, completed=1.0)
 
 
+LOGGED_S = 30.0
+"""Where no bar can be seen, a line tells this often how far it is."""
+
+
 @contextmanager
 def _counting_bar(title: str) -> Iterator[Any]:
     """A bar for (done, total, what)."""
     with _bar() as bar:
         task = bar.add_task(title, total=None)
+        told = time.monotonic()
 
         def show(done: int, total: int, what: str = "") -> None:
+            nonlocal told
             _stop_if_asked()
             bar.start()
-            bar.update(task, completed=done, total=total, description=f"{title} {what}".strip())
+            text = f"{title} {what}".strip()
+            bar.update(task, completed=done, total=total, description=text)
+            if not bar.console.is_terminal and time.monotonic() >= told + LOGGED_S:
+                # A bar that is written to a file shows at its end only.
+                told = time.monotonic()
+                typer.echo(f"{text}: {done} of {total}", err=True)
 
         yield show
 

@@ -143,6 +143,7 @@ def _command(session: Session, quick: bool) -> str:
     words += ["--quick"] if quick else []
     words += ["--weights WEIGHTS"] if len(session.weights) > 1 else []
     words += [f"--dataset {name}" for name in session.own]
+    words += [f"--solver {name}" for name in sorted(session.solvers)]
     words += ["" if quick else f"--puzzles {session.extent.puzzles}"]
     words += [f"--seeds {session.seeds}", f"--workers {session.workers}"]
     words += [f"--device {session.device}"]

@@ -37,7 +37,7 @@ class Extent:
 
 
 FULL = Extent(1000, None, 1024, None, SIZES, 600.0, 600.0, 3)
-QUICK = Extent(2, (4, 5), 384, 2, (2, 4, 8, 16), 40.0, 15.0, 1)
+QUICK = Extent(2, (4, 5), 384, 2, (2, 4, 8, 16), 40.0, 40.0, 1)
 
 
 @dataclass(frozen=True)
