@@ -22,6 +22,7 @@ def test_the_demo_tells_the_truth_about_what_it_wrote(tmp_path):
     assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_demo_overwrites_only_when_told_to(tmp_path):
     (tmp_path / "note.txt").write_text("mine")
     with pytest.raises(InputError, match="--force"):

@@ -263,6 +263,7 @@ def test_what_takes_too_long_is_unplaced_and_tried_again_with_more_time(data, tm
         bench([data], [], tmp_path / "out", ids=["nobody"])
 
 
+@pytest.mark.slow
 def test_weights_that_have_learned_from_these_puzzles_are_told(tmp_path):
     puzzle = drawn_puzzle(pieces=2, seed=0, size_px=120)
     write_puzzle(tmp_path / "real" / "RPobj_g9_o0009", puzzle)

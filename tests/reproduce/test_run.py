@@ -225,6 +225,7 @@ def test_solvers_that_fail_are_rows_and_not_the_end(tmp_path, monkeypatch, worke
     assert errors["fine"] is None
 
 
+@pytest.mark.slow
 def test_weights_that_are_not_what_they_are_called_fill_no_row(tmp_path):
     write_puzzle(tmp_path / "mine" / "p", drawn_puzzle(pieces=2, seed=1, size_px=100))
     shipped = next(w.path for w in list_weights() if w.name == "reassemblenet-fps")

@@ -414,6 +414,7 @@ def test_settings_are_read_by_solver():
 # The commands
 
 
+@pytest.mark.slow
 def test_solve_and_bench_from_the_command_line(tmp_path, learnt):
     folder = write_puzzle(tmp_path / "data" / "puzzle", PUZZLE)
     weights = tmp_path / "weights.safetensors"
@@ -454,6 +455,7 @@ def test_solve_and_bench_from_the_command_line(tmp_path, learnt):
     assert second["weights_hash"] != first["weights_hash"] and second["correct"] < 1.0
 
 
+@pytest.mark.slow
 def test_commands_refuse_before_they_read(tmp_path):
     folder = write_cutouts(tmp_path / "in", PUZZLE)
     out = tmp_path / "out"

@@ -293,6 +293,7 @@ def test_compare_writes_tables_plots_and_a_report_that_agree(
     assert 1.4 < gap["median_b"] - gap["median_a"] < 2.3
 
 
+@pytest.mark.slow
 def test_compare_again_gives_the_same_bytes(sets: tuple[Path, Path], tmp_path: Path) -> None:
     for name in ("one", "two"):
         compare(*sets, tmp_path / name, limit=1, seed=3)
