@@ -76,7 +76,8 @@ def index_folder(
 
     Args:
         path: a folder of pictures, or of puzzles, or of folders of pictures.
-        mm_per_px, strict: as of `reassembly.load`.
+        mm_per_px: as of `reassembly.load`.
+        strict: likewise.
         workers: processes at a time: 1 by default, or what the cluster has room for.
         ray: address of a Ray cluster whose machines all see `path` and `out`, to read there.
     """

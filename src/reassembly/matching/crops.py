@@ -108,9 +108,11 @@ def crops(
     """Crops (K, `CHANNELS`, `HEIGHT_PX`, `WIDTH_PX`), about zero, of K joins.
 
     Args:
-        fixed, moving: (K,) numbers of pieces.
+        fixed: (K,) numbers of pieces.
+        moving: likewise.
         motions: (K, 3): of the moving piece into the fixed one's centred frame.
-        middle, across: (K, 2): see `matching.evidence.Contact`.
+        middle: (K, 2): see `matching.evidence.Contact`.
+        across: likewise.
     """
     grid, own = _grids(motions, middle, across)
     return torch.cat([_seen(pictures, fixed, grid), _seen(pictures, moving, own)], dim=1)

@@ -86,7 +86,11 @@ def generate(
     Args:
         out: the folder to write.
         count: how many puzzles.
-        preset, pieces, size_px, images, image_ids: see `make.recipe`.
+        preset: see `make.recipe`, also for the next four.
+        pieces: how many a puzzle.
+        size_px: side of the picture.
+        images: pictures to cut.
+        image_ids: only these of them.
         workers: processes; one a core by default, and none besides this one for 1.
         ray: address of a Ray cluster whose machines all see `out`, to work there instead.
         resume: keep the complete puzzles of an earlier run with the same arguments.

@@ -210,8 +210,10 @@ def stream(
 
     Args:
         preset: as for `recipe`, or a recipe, which then says all the rest.
-        worker, workers: which loader worker this is, and of how many on this rank.
-        rank, ranks: which process of a distributed run this is, and of how many.
+        worker: which loader worker this is.
+        workers: of how many on this rank.
+        rank: which process of a distributed run this is.
+        ranks: of how many.
         start: how many rounds to leave out, to carry on where an earlier stream ended.
     """
     if not (0 <= worker < workers and 0 <= rank < ranks and start >= 0):
