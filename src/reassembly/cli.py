@@ -5,6 +5,7 @@ Exit codes: 0 fine, 2 the user's input, 1 our fault, 130 interrupted.
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import signal
@@ -1491,7 +1492,20 @@ def _interrupted() -> NoReturn:
         "called again, `generate` and `train` with --resume",
         err=True,
     )
+    _left_by_interrupt.set()
     sys.exit(130)
+
+
+_left_by_interrupt = threading.Event()
+
+
+def _keep_exit_code() -> None:
+    """Python ends a process by the signal itself, whatever was handled, if the interrupt came while
+    a library ran Python code from C. So leave before it does, when all else is cleaned up."""
+    if _left_by_interrupt.is_set():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)
 
 
 def _fate(error: BaseException) -> InputError | None:
@@ -1518,6 +1532,7 @@ def _fate(error: BaseException) -> InputError | None:
 
 def main() -> None:
     """Runs the command and ends the process with the right exit code."""
+    atexit.register(_keep_exit_code)  # The first to be registered is the last to be called.
     warnings.simplefilter("always", InputWarning)
     warnings.showwarning = _show_warning
     for stream in (sys.stdout, sys.stderr):
