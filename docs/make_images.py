@@ -27,10 +27,10 @@ from reassembly.pose import Pose, wrap_rad
 from reassembly.puzzle import Fragment
 from reassembly.solvers import solve
 from reassembly.synthetic.make import PRESETS, make_puzzle, recipe
-from reassembly.synthetic.painter import paint
 
 IMAGES = Path(__file__).parent / "images"
 GROUND = (240, 238, 233)
+QUALITY = 80
 DEMO_SEED = 3
 """That of `reassembly demo`."""
 ASSEMBLED_SEED, FRAMES, WIDTH_PX, GAP_MM = 6, 40, 640, 12.0
@@ -43,15 +43,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         make_demo(Path(folder) / "demo", seed=DEMO_SEED)
         overview = cv2.imread(str(Path(folder) / "demo" / "overview.png"))
-    save(overview, "demo.jpg")
-    save(painted(), "painted.jpg")
+    quality = [cv2.IMWRITE_WEBP_QUALITY, QUALITY]
+    (IMAGES / "demo.webp").write_bytes(cv2.imencode(".webp", overview, quality)[1].tobytes())
     (IMAGES / "assembling.webp").write_bytes(assembling())
     presets()
-
-
-def save(bgr: np.ndarray, name: str) -> None:
-    options = [cv2.IMWRITE_JPEG_QUALITY, 88] if name.endswith("jpg") else []
-    (IMAGES / name).write_bytes(cv2.imencode(Path(name).suffix, bgr, options)[1].tobytes())
 
 
 def assembling() -> bytes:
@@ -102,13 +97,6 @@ def between(fragment: Fragment, start: Pose, goal: Pose, time: float) -> Pose:
     return Pose(float(at[0] - own[0]), float(at[1] - own[1]), turn)
 
 
-def painted() -> np.ndarray:
-    """Twelve walls."""
-    walls = [paint(800, seed=seed, mm_per_px=0.45) for seed in range(12)]
-    small = [cv2.resize(wall, (300, 300), interpolation=cv2.INTER_AREA) for wall in walls]
-    return np.vstack([np.hstack(small[k : k + 4]) for k in (0, 4, 8)])[..., ::-1]
-
-
 def presets() -> None:
     """Each preset: two puzzles as they belong together, and one join close up."""
     figure = Figure(figsize=(12, 12.4), layout="constrained", facecolor="white")
@@ -123,7 +111,7 @@ def presets() -> None:
         row[2].set_title("close up", fontsize=10)
         for panel in row:
             panel.set_axis_off()
-    figure.savefig(IMAGES / "presets.jpg", dpi=80, pil_kwargs={"quality": 88})
+    figure.savefig(IMAGES / "presets.webp", dpi=80, pil_kwargs={"quality": QUALITY})
 
 
 def close_up(picture: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ python docs/make_workbench_images.py
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import shutil
@@ -26,6 +27,7 @@ from reassembly.synthetic.make import make_puzzle, recipe
 
 IMAGES = Path(__file__).parent / "images"
 PAINTED = "As it was painted"
+QUALITY = 80
 
 
 def main() -> None:
@@ -84,7 +86,7 @@ def settle(page: Page) -> None:
 
 
 def save(page: Page, name: str) -> None:
-    page.screenshot(path=IMAGES / name, type="jpeg", quality=84)
+    Image.open(io.BytesIO(page.screenshot())).save(IMAGES / name, quality=QUALITY)
 
 
 def board(browser: Browser, url: str) -> None:
@@ -99,7 +101,7 @@ def board(browser: Browser, url: str) -> None:
     page.keyboard.press("i")
     page.mouse.move(1100, 800)
     settle(page)
-    save(page, "workbench.jpg")
+    save(page, "workbench.webp")
     page.close()
 
 
@@ -111,7 +113,7 @@ def solving(browser: Browser, url: str) -> None:
     while page.evaluate("window.reassembly.board.items.length") < 8:
         page.wait_for_timeout(20)
     page.wait_for_timeout(120)
-    save(page, "workbench-solving.jpg")
+    save(page, "workbench-solving.webp")
     page.close()
 
 
@@ -132,7 +134,7 @@ def bringing_in(browser: Browser, url: str, photograph: Path) -> None:
     for x in RULER_ENDS:
         page.mouse.click(box["x"] + x * box["width"], box["y"] + RULER_HEIGHT * box["height"])
     page.wait_for_timeout(300)
-    save(page, "workbench-tray.jpg")
+    save(page, "workbench-tray.webp")
     page.close()
 
 
