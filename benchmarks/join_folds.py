@@ -43,7 +43,7 @@ from reassembly.matching.rim import rims_of
 from reassembly.matching.verifier import JoinJudge, JoinVerifier
 from reassembly.metrics import score, summarise
 from reassembly.puzzle import Assembly, Puzzle
-from reassembly.training.joins import TRUE, JoinPool
+from reassembly.training.joins import FALSE, TRUE, JoinPool
 from reassembly.training.judging import (
     JudgeSettings,
     best_of_pairs,
@@ -55,6 +55,8 @@ from reassembly.training.verifying import ranks, seen_by
 from reassembly.weights import load_network, save_weights
 
 GROWN_FROM = 8
+MEETING = 0.5
+"""Strokes that go on in each other count so much at least."""
 SHOWN = ("q_pos", "correct", "correct_of_placed", "largest_correct_group", "neighbour_f1")
 
 
@@ -250,6 +252,9 @@ def oracle(
     told = ", ".join(f"{n}: {float((place < n).float().mean()):.3f}" for n in (1, 5, 20))
     print(f"{len(place)} true joins; first of their pair by matches alone: {told}")
     true = own["label"] == TRUE
+    meet = own["evidence"][:, NAMES.index("marks_meet")] > MEETING
+    shares = [float(meet[own["label"] == kind].float().mean()) for kind in (TRUE, FALSE)]
+    print("marks meet in {:.3f} of the true proposals and {:.3f} of the false".format(*shares))
     logits, near = true * 12.0 - 6.0, true[:, None] * own["correction"]
     for name, off in (("judgement", torch.zeros_like(near)), ("judgement and poses", near)):
         rows = []
