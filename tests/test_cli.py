@@ -23,6 +23,7 @@ from reassembly import cli
 from reassembly.cli import app
 from reassembly.errors import InputError
 from reassembly.io.joins_file import read_joins
+from reassembly.solvers import Progress
 from tests.joining import saved
 from tests.puzzles import drawn_puzzle
 
@@ -584,8 +585,11 @@ def test_where_no_bar_can_be_seen_lines_tell_how_far_it_is(capsys, monkeypatch):
         for done in range(3):
             show(done, 2, "puzzles")
     told = capsys.readouterr().err
-    assert "making puzzles: 0 of 2\n" in told and "making puzzles: 2 of 2\n" in told
+    assert "making puzzles: 0%\n" in told and "making puzzles: 100%\n" in told
+    with cli._progress_bar("greedy") as show:
+        show(Progress(0.25, "searching"))
+    assert "greedy: searching: 25%\n" in capsys.readouterr().err
     monkeypatch.setattr(cli, "LOGGED_S", 60.0)
     with cli._counting_bar("making") as show:
         show(1, 2, "puzzles")
-    assert "1 of 2" not in capsys.readouterr().err
+    assert "50%\n" not in capsys.readouterr().err

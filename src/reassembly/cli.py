@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reassembly.depot.search import Candidate
     from reassembly.matching.joins import Join
     from reassembly.puzzle import Assembly, Puzzle
-    from reassembly.solvers import Progress, ProgressCallback
+    from reassembly.solvers import ProgressCallback
     from reassembly.solvers.batch import Row
 
 __all__ = ["app", "main"]
@@ -1367,16 +1367,9 @@ def _print_evaluation(result: dict[str, Any]) -> None:
 @contextmanager
 def _progress_bar(title: str) -> Iterator[ProgressCallback]:
     """A bar for a solver's `Progress`, with the time left."""
-    with _bar() as bar:
-        task = bar.add_task(title, total=1.0)
-
-        def show(step: Progress) -> None:
-            _stop_if_asked()
-            bar.start()
-            bar.update(task, completed=step.fraction, description=f"{title}: {step.stage}")
-
-        yield show
-        bar.update(task, completed=1.0)
+    with _bar(title) as (bar, at):
+        yield lambda step: at(step.fraction, 1.0, f"{title}: {step.stage}")
+        bar.update(bar.task_ids[0], completed=1.0)
 
 
 @contextmanager
@@ -1387,13 +1380,7 @@ def _joins_bar(title: str) -> Iterator[tuple[ProgressCallback, Any]]:
     from reassembly.io.markup import share
 
     best = 0.0
-    with _bar() as bar:
-        task = bar.add_task(title, total=1.0)
-
-        def show(step: Progress) -> None:
-            _stop_if_asked()
-            bar.start()
-            bar.update(task, completed=step.fraction, description=f"{title}: {step.stage}")
+    with _bar(title) as (bar, at):
 
         def tell(joins: Sequence[Join]) -> None:
             nonlocal best
@@ -1403,33 +1390,15 @@ def _joins_bar(title: str) -> Iterator[tuple[ProgressCallback, Any]]:
                     text = f"best so far: {join.first} and {join.second}, {share(best)}"
                     bar.console.print(escape(text), soft_wrap=True)
 
-        yield show, tell
-        bar.update(task, completed=1.0)
-
-
-LOGGED_S = 30.0
-"""Where no bar can be seen, a line tells this often how far it is."""
+        yield lambda step: at(step.fraction, 1.0, f"{title}: {step.stage}"), tell
+        bar.update(bar.task_ids[0], completed=1.0)
 
 
 @contextmanager
 def _counting_bar(title: str) -> Iterator[Any]:
     """A bar for (done, total, what)."""
-    with _bar() as bar:
-        task = bar.add_task(title, total=None)
-        told = time.monotonic()
-
-        def show(done: int, total: int, what: str = "") -> None:
-            nonlocal told
-            _stop_if_asked()
-            bar.start()
-            text = f"{title} {what}".strip()
-            bar.update(task, completed=done, total=total, description=text)
-            if not bar.console.is_terminal and time.monotonic() >= told + LOGGED_S:
-                # A bar that is written to a file shows at its end only.
-                told = time.monotonic()
-                typer.echo(f"{text}: {done} of {total}", err=True)
-
-        yield show
+    with _bar(title) as (_, at):
+        yield lambda done, total, what="": at(done, total, f"{title} {what}".strip())
 
 
 _asked_to_stop = threading.Event()
@@ -1446,9 +1415,14 @@ def _stop_if_asked() -> None:
         raise KeyboardInterrupt
 
 
+LOGGED_S = 30.0
+"""Where no bar can be seen, a line tells this often how far it is."""
+
+
 @contextmanager
-def _bar() -> Iterator[Any]:
-    """A progress bar that appears when it is first started: not before an error."""
+def _bar(title: str) -> Iterator[tuple[Any, Callable[[float, float, str], None]]]:
+    """A progress bar that appears when it is first moved, not before an error; and what moves it
+    to (done, of how much, what is told). Where no bar can be seen, lines tell how far it is."""
     from rich import progress
 
     bar = progress.Progress(
@@ -1459,8 +1433,20 @@ def _bar() -> Iterator[Any]:
         progress.TimeRemainingColumn(),
         console=_console(stderr=True),
     )
+    task = bar.add_task(title, total=None)
+    told = time.monotonic()
+
+    def at(done: float, total: float, text: str) -> None:
+        nonlocal told
+        _stop_if_asked()
+        bar.start()
+        bar.update(task, completed=done, total=total, description=text)
+        if not bar.console.is_terminal and time.monotonic() >= told + LOGGED_S:
+            told = time.monotonic()
+            typer.echo(f"{text}: {done / (total or 1):.0%}", err=True)
+
     try:
-        yield bar
+        yield bar, at
     finally:
         bar.stop()
 
