@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.workbench import Hands, Server
+from tests.browser.workbench import PAINTED, Hands, Server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.slow
-
-PAINTED = "As it was painted"
 
 
 @pytest.fixture(scope="module")

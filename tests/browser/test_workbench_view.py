@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,31 +18,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.slow
-
-PAINTED = "As it was painted"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("view") / "workspace", demo=True).start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def hands(chromium: Browser, server: Server) -> Iterator[Hands]:
-    """At a branch of the demo of its own, every piece on the board."""
-    hands = Hands.at(chromium, server)
-    hands.open_project("Demo")
-    hands.switch_to(PAINTED)
-    hands.page.get_by_role("button", name="Branch this hypothesis").first.click()
-    before = hands.hypothesis
-    hands.page.keyboard.press("Enter")
-    hands.until("(before) => !location.hash.endsWith(before)", before)
-    hands.settle()
-    yield hands
-    hands.page.close()
-    assert hands.errors == []
 
 
 def two_neighbours(hands: Hands) -> tuple[str, str]:

@@ -4,48 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.workbench import Hands, Server, Spot
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+from tests.browser.workbench import Hands, Spot
 
 pytestmark = pytest.mark.slow
-
-PAINTED = "As it was painted"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("ways") / "workspace", demo=True).start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def hands(request: Any, chromium: Browser, server: Server) -> Iterator[Hands]:
-    """At a branch of the demo of its own, every piece on the board; by touch where asked for."""
-    touch = "tablet" in request.fixturenames
-    hands = Hands.at(chromium, server, touch=touch)
-    hands.open_project("Demo")
-    hands.switch_to(PAINTED)
-    hands.page.get_by_role("button", name="Branch this hypothesis").first.click()
-    before = hands.hypothesis
-    hands.page.keyboard.press("Enter")
-    hands.until("(before) => !location.hash.endsWith(before)", before)
-    hands.settle()
-    yield hands
-    hands.page.close()
-    assert hands.errors == []
-
-
-@pytest.fixture
-def tablet() -> None:
-    """A screen that feels fingers."""
 
 
 def middle_pieces(hands: Hands, count: int) -> list[str]:

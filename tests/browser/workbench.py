@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from reassembly.puzzle import Puzzle
 
 WIDE = (1440, 900)
+PAINTED = "As it was painted"
+"""The demo's hypothesis with every piece in its place."""
 Spot = tuple[float, float]
 """On the screen, px."""
 

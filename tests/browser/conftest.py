@@ -1,0 +1,42 @@
+"""What tests of the workbench share: a server with the demo, and hands at a branch of their own.
+Files that need others define fixtures of the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.workbench import PAINTED, Hands, Server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("demo") / "workspace", demo=True).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def hands(request: pytest.FixtureRequest, chromium: Browser, server: Server) -> Iterator[Hands]:
+    """At a branch of the demo of its own, every piece on the board; by touch where asked for."""
+    hands = Hands.at(chromium, server, touch="tablet" in request.fixturenames)
+    hands.open_project("Demo")
+    hands.switch_to(PAINTED)
+    hands.page.get_by_role("button", name="Branch this hypothesis").first.click()
+    before = hands.hypothesis
+    hands.page.keyboard.press("Enter")
+    hands.until("(before) => !location.hash.endsWith(before)", before)
+    hands.settle()
+    yield hands
+    hands.page.close()
+    assert hands.errors == []
+
+
+@pytest.fixture
+def tablet() -> None:
+    """A screen that feels fingers."""
