@@ -1,3 +1,5 @@
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -5,6 +7,7 @@ import torch
 from reassembly.diffusion.batch import Batch
 from reassembly.errors import InputError
 from reassembly.training.pool import Pool
+from reassembly.training.textures import check_encoder
 
 
 def test_a_batch_holds_the_puzzles_asked_for(small_pool):
@@ -65,3 +68,20 @@ def test_limit_takes_the_first_puzzles(small_pool):
     pool = Pool.load(small_pool, limit=3)
     assert len(pool) == 3
     assert len(pool.tensors["area"]) == int(np.sum(Pool.load(small_pool).pieces[:3]))
+
+
+def test_a_folder_of_pools_is_all_of_them(tmp_path, small_pool):
+    for name in "ab":
+        shutil.copytree(small_pool, tmp_path / name)
+    alone, both = Pool.load(small_pool), Pool.load(tmp_path)
+    assert len(both) == 2 * len(alone)
+    assert torch.equal(both.batch([len(alone) + 3]).points, alone.batch([3]).points)
+
+
+def test_every_pool_of_a_folder_must_be_of_the_encoder_named(tmp_path, small_pool):
+    for name in "ab":
+        shutil.copytree(small_pool, tmp_path / name)
+    check_encoder(tmp_path, "texture")
+    (tmp_path / "b" / "pool.json").write_text('{"texture": {"encoder": "another"}}')
+    with pytest.raises(InputError, match=f"{tmp_path / 'b'}.*not made by the encoder 'texture'"):
+        check_encoder(tmp_path, "texture")

@@ -40,8 +40,8 @@ __all__ = [
     "JoinPool",
     "JoinSettings",
     "Proposed",
+    "join_folders",
     "offsets",
-    "pool_folders",
     "prepare_joins",
     "propose_joins",
 ]
@@ -311,19 +311,20 @@ def _names(kind: type[Any]) -> list[str]:
     return [entry.name for entry in fields(kind)]
 
 
-def pool_folders(folder: str | PathLike[str]) -> list[Path]:
+def join_folders(folder: str | PathLike[str]) -> list[Path]:
     """The folder itself, if it is a pool of joins, or those of its subfolders that are.
 
     Raises:
         InputError: where there is none.
     """
-    path = Path(folder)
-    if any(path.glob(SHARD)):
-        return [path]
-    inside = sorted(sub for sub in path.iterdir() if any(sub.glob(SHARD))) if path.is_dir() else []
-    if not inside:
-        raise InputError("holds no joins", "Make some with `reassembly prepare --joins`", path)
-    return inside
+    from reassembly.training.pool import pool_folders
+
+    found = pool_folders(folder, SHARD)
+    if not found:
+        raise InputError(
+            "holds no joins", "Make some with `reassembly prepare --joins`", Path(folder)
+        )
+    return found
 
 
 class JoinPool:

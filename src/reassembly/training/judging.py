@@ -19,7 +19,7 @@ from reassembly.config import VerifierConfig
 from reassembly.errors import InputError
 from reassembly.matching.joins import FinderSettings
 from reassembly.matching.verifier import JoinJudge, JoinNetwork, JoinVerifier
-from reassembly.training.joins import FALSE, TRUE, JoinPool, pool_folders
+from reassembly.training.joins import FALSE, TRUE, JoinPool, join_folders
 from reassembly.training.verifying import seen_by
 from reassembly.weights import load_network, load_weights, save_weights
 
@@ -130,7 +130,7 @@ def calibrated(logits: Tensor, true: Tensor) -> tuple[float, float]:
 
 def join_pools(folder: str | PathLike[str]) -> list[JoinPool]:
     """The pool in a folder, or the pools in its subfolders."""
-    return [JoinPool.load(place) for place in pool_folders(folder)]
+    return [JoinPool.load(place) for place in join_folders(folder)]
 
 
 def fit_network(

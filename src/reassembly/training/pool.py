@@ -24,7 +24,7 @@ from reassembly.errors import InputError
 from reassembly.io.files import atomic_write
 from reassembly.keypoints.describe import Description
 
-__all__ = ["Pool", "shard_of", "shard_path", "write_shard"]
+__all__ = ["Pool", "pool_folders", "shard_of", "shard_path", "write_shard"]
 
 SHARD = "shard-*.safetensors"
 KINDS = {
@@ -60,13 +60,13 @@ class Pool:
     def load(
         cls, folder: str | PathLike[str], keep: Iterable[str] = COLUMNS, limit: int | None = None
     ) -> Pool:
-        """Reads the shards of a folder.
+        """Reads the shards of a folder, or of the pools in it.
 
         Args:
             keep: the tensors that are wanted; others are not read into memory.
             limit: at most so many puzzles, the first ones.
         """
-        paths = sorted(Path(folder).glob(SHARD))
+        paths = [path for pool in pool_folders(folder) for path in sorted(pool.glob(SHARD))]
         if not paths:
             raise InputError(
                 "holds no prepared puzzles", "Make some with `reassembly prepare`", Path(folder)
@@ -125,6 +125,18 @@ class Pool:
         rows = slice(int(self.pieces[:first].sum()), int(self.pieces[:last].sum()))
         tensors = {name: value[rows] for name, value in self.tensors.items()}
         return Pool(tensors, self.pieces[first:last].tolist())
+
+
+def pool_folders(folder: str | PathLike[str], shard: str = SHARD) -> list[Path]:
+    """The folder itself, if it is a pool, or those of its subfolders that are; none where none is.
+
+    Args:
+        shard: how its shards are named.
+    """
+    path = Path(folder)
+    if any(path.glob(shard)):
+        return [path]
+    return sorted(sub for sub in path.iterdir() if any(sub.glob(shard))) if path.is_dir() else []
 
 
 def shard_of(

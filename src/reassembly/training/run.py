@@ -142,6 +142,12 @@ def train(
         _check_same_model(settings, begun, folder)
     elif not _is_helper():
         _check_folder(folder)
+    if settings.training.accumulate % (devices * nodes):
+        raise InputError(
+            f"{devices * nodes} processes cannot share out training.accumulate="
+            f"{settings.training.accumulate} batches a step evenly",
+            f"Add --set training.accumulate={devices * nodes}, which makes a step that much larger",
+        )
     if nodes > 1 and data is None:
         raise InputError(
             "several machines cannot share puzzles that are made on the way",
@@ -192,6 +198,7 @@ def train(
                 "devices": devices,
                 "num_nodes": nodes,
                 "strategy": "ddp" if devices * nodes > 1 else "auto",
+                "accumulate_grad_batches": settings.training.accumulate // (devices * nodes),
                 "precision": settings.training.precision,
                 "plugins": [WholeCheckpoints()],
             },
@@ -378,7 +385,7 @@ def _settings(
             at = inner if isinstance(inner, dict) else at.setdefault(section, {})
         at[name] = value
     settings = config_from_dict(Config, content)
-    for name in ("batch", "steps"):
+    for name in ("batch", "accumulate", "steps"):
         if getattr(settings.training, name) < 1:
             raise InputError(f"training.{name} is 0", "Give 1 or more")
     return _with_encoder(settings, begun, folder)
@@ -452,15 +459,15 @@ def _joins(
     validation: str | PathLike[str] | None,
 ) -> tuple[JoinPool, JoinPool | None]:
     """Proposals to learn from, and others to be judged by."""
-    from reassembly.training.joins import JoinPool, pool_folders
+    from reassembly.training.joins import JoinPool, join_folders
 
     if data is None:
         raise InputError(
             "the verifier learns from joins", "Make some with `reassembly prepare --joins`"
         )
-    pool = JoinPool.load(*pool_folders(data))
+    pool = JoinPool.load(*join_folders(data))
     if validation is not None:
-        return pool, JoinPool.load(*pool_folders(validation))
+        return pool, JoinPool.load(*join_folders(validation))
     puzzles = int(pool.tensors["puzzle"].max()) + 1
     first = puzzles - min(settings.data.validation, puzzles // HELD_OUT)
     if first == puzzles:
@@ -476,9 +483,11 @@ def _as_pool(
     workers: int | None,
     preparing: Callable[[int, int, str], None] | None,
 ) -> Path:
-    """The pool itself, or the one that is prepared from a folder of puzzles."""
+    """The pool itself, a folder of pools, or the one that is prepared from a folder of puzzles."""
+    from reassembly.training.pool import pool_folders
+
     path = Path(data)
-    if (path / "pool.json").is_file() or any(path.glob("shard-*.safetensors")):
+    if (path / "pool.json").is_file() or pool_folders(path):
         return path
     return _prepared(place, stage, settings, path, 0, workers, preparing)
 

@@ -16,7 +16,7 @@ from reassembly.config import FeatureConfig
 from reassembly.errors import InputError
 from reassembly.io.files import atomic_write
 from reassembly.texture.encoder import TextureEncoder
-from reassembly.training.pool import SHARD
+from reassembly.training.pool import SHARD, pool_folders
 from reassembly.training.prepare import (
     Encoder,
     PatchSettings,
@@ -109,16 +109,17 @@ def encode_pool(
 
 def check_encoder(pool: str | PathLike[str], weights: str) -> None:
     """Raises `InputError` where a pool says that its textures are another encoder's."""
-    about = _about(Path(pool))
-    if not isinstance(about, dict):
-        return
-    sha256 = about.get("encoder") or (about.get("texture") or {}).get("encoder")
-    if sha256 is not None and sha256 != load_weights(weights, "texture").sha256:
-        raise InputError(
-            f"its textures were not made by the encoder {weights!r} of model.features.encoder",
-            "Prepare a pool with that encoder, or name the pool's own in the configuration",
-            pool,
-        )
+    for folder in pool_folders(pool):
+        about = _about(folder)
+        if not isinstance(about, dict):
+            continue
+        sha256 = about.get("encoder") or (about.get("texture") or {}).get("encoder")
+        if sha256 is not None and sha256 != load_weights(weights, "texture").sha256:
+            raise InputError(
+                f"its textures were not made by the encoder {weights!r} of model.features.encoder",
+                "Prepare a pool with that encoder, or name the pool's own in the configuration",
+                folder,
+            )
 
 
 def _encoder(weights: str, device: str) -> tuple[TextureEncoder, Weights]:
