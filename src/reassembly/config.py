@@ -210,7 +210,9 @@ class TrainingConfig:
     decay: bool = True
     """Whether the learning rate falls to zero along a cosine."""
     batch: int = 64
-    """Puzzles a step; pieces for the stage `selector`, patches' puzzles for `texture`."""
+    """Puzzles a batch; pieces for the stage `selector`, patches' puzzles for `texture`."""
+    accumulate: int = 1
+    """Batches a step, whose gradients are averaged; several processes share them out."""
     steps: int = 20000
     minutes: float = 0.0
     """If above 0: the run ends after so many minutes of training, what was resumed counted
@@ -254,6 +256,8 @@ T = TypeVar("T")
 ELSEWHERE = {
     "bs": "batch",
     "batch_size": "batch",
+    "accumulate_grad_batches": "accumulate",
+    "gradient_accumulation_steps": "accumulate",
     "epochs": "steps",
     "max_epochs": "steps",
     "max_steps": "steps",

@@ -1,5 +1,6 @@
 """Training in two processes, over gloo: on one machine, and as two machines would."""
 
+import csv
 import os
 import socket
 import subprocess
@@ -9,29 +10,40 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from reassembly.config import FeatureConfig
 from reassembly.training.prepare import made_puzzles, prepare
+from reassembly.training.textures import keep_patches
 
 pytestmark = pytest.mark.slow
+
+SHARED = ("--set", "training.accumulate=2")
+STEADY = ("--set", "training.decay=false")
+NOISY = ("--set", "model.denoiser.dropout=0.2", "--set", "training.validate_every=3")
+SPEED = "steps_a_second"
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pools") / "pool"
-    made = made_puzzles(count=12, seed=5, preset="paper", pieces=(3, 4), size_px=256)
-    prepare(folder, made, workers=1)
+    made = made_puzzles(count=20, seed=5, preset="paper", pieces=(3, 4), size_px=256)
+    patches, encoder = keep_patches(FeatureConfig())
+    prepare(folder, made, patches=patches, encoder=encoder, workers=1)
     return folder
 
 
-def start(pool, out, *more, launcher=()):
-    arguments = ["train", "--stage", "pretrain", "--config", "tiny", "--steps", "6"]
-    arguments += ["--data", str(pool), "--out", str(out), "--device", "cpu", *more]
+def train(out, *more, launcher=()):
     return subprocess.Popen(
-        [sys.executable, *(launcher or ()), "-m", "reassembly.cli", *arguments],
+        [sys.executable, *launcher, *("-m", "reassembly.cli", "train"), "--out", str(out), *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
+
+
+def start(pool, out, *more, stage="pretrain", steps=6, launcher=()):
+    wishes = ["--stage", stage, "--config", "tiny", "--steps", str(steps), "--data", str(pool)]
+    return train(out, *wishes, "--device", "cpu", *SHARED, *more, launcher=launcher)
 
 
 def ended(*processes):
@@ -46,17 +58,76 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def test_two_machines_train_the_weights_that_two_processes_of_one_do(pool, tmp_path):
-    """Which puzzles and which noise a process sees follows from the seed, its rank and the step:
-    so the weights are the same to the bit, wherever the two processes run."""
-    ended(start(pool, tmp_path / "one", "--devices", "2"))
+def check_equal(one, other):
+    """The network itself, its averages and the optimiser's state, in single precision."""
+    one, other = (
+        torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
+        for folder in (one, other)
+    )
+    assert one["global_step"] == other["global_step"]
+    counts = [name for name in one["state_dict"] if name.endswith("num_batches_tracked")]
+    for name in counts:  # Of what a process has seen; no figure is computed from them.
+        del one["state_dict"][name], other["state_dict"][name]
+    for key in ("state_dict", "optimizer_states", "callbacks"):
+        torch.testing.assert_close(one[key], other[key], rtol=1e-5, atol=1e-7)
+
+
+def curve(folder):
+    """Figures by step, but for the speed."""
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [
+            {name: float(value) for name, value in row.items() if value and name != SPEED}
+            for row in csv.DictReader(file)
+        ]
+
+
+@pytest.fixture(scope="module")
+def by_two(pool, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "two"
+    ended(start(pool, out, *NOISY, "--devices", "2"))
+    return out
+
+
+def test_two_processes_learn_what_one_does(pool, by_two, tmp_path):
+    ended(start(pool, tmp_path / "one", *NOISY))
+    check_equal(tmp_path / "one", by_two)
+    one, two = curve(tmp_path / "one"), curve(by_two)
+    assert {"loss", "val_loss", "gradient"} <= one[-1].keys()
+    assert [row["step"] for row in one] == [3, 6]
+    assert all(a == pytest.approx(b, rel=1e-5) for a, b in zip(one, two, strict=True))
+
+
+def test_running_figures_of_a_network_are_those_of_one_process_too(pool, tmp_path):
+    ended(start(pool, tmp_path / "one", stage="texture"))
+    ended(start(pool, tmp_path / "two", "--devices", "2", stage="texture"))
+    check_equal(tmp_path / "one", tmp_path / "two")
+
+
+def test_a_run_of_two_processes_is_resumed_by_one(pool, tmp_path):
+    ended(start(pool, tmp_path / "whole", *STEADY))
+    ended(start(pool, tmp_path / "parts", *STEADY, *("--devices", "2"), steps=3))
+    ended(train(tmp_path / "parts", "--resume", "--steps", "6", "--device", "cpu"))
+    check_equal(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_what_cannot_be_shared_out_is_told(pool, tmp_path):
+    process = start(pool, tmp_path / "run", "--devices", "3")
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 2
+    assert "training.accumulate=3" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_machines_train_the_weights_that_two_processes_of_one_do(pool, by_two, tmp_path):
+    """Which puzzles and which noise a batch sees follows from the seed and its number: so the
+    weights are the same to the bit, wherever the two processes run."""
     port = free_port()
     ended(
         *(
             start(
                 pool,
-                tmp_path / "two",
-                *("--devices", "1", "--nodes", "2"),
+                tmp_path / "nodes",
+                *(*NOISY, "--devices", "1", "--nodes", "2"),
                 launcher=[
                     *("-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"),
                     *("--node-rank", str(rank), "--master-addr", "127.0.0.1"),
@@ -66,6 +137,6 @@ def test_two_machines_train_the_weights_that_two_processes_of_one_do(pool, tmp_p
             for rank in range(2)
         )
     )
-    one, two = (load_file(tmp_path / name / "weights.safetensors") for name in ("one", "two"))
+    one, two = (load_file(f / "weights.safetensors") for f in (by_two, tmp_path / "nodes"))
     assert one.keys() == two.keys()
     assert all(torch.equal(one[name], two[name]) for name in one)

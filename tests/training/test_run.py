@@ -202,23 +202,6 @@ def test_a_killed_process_leaves_a_run_that_resumes(tmp_path, small_pool, small_
     assert outcome.stopped == "out of time"
 
 
-@pytest.mark.slow
-def test_two_processes_train_together(tmp_path, small_pool, small_config):
-    """Each sees batches of its own; both hold the same weights, from which one can go on."""
-    out = tmp_path / "run"
-    file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump(json.loads(json.dumps(small_config.to_dict()))))
-    command = [sys.executable, "-m", "reassembly.cli", "train", "--stage", "pretrain"]
-    command += ["--config", str(file), "--data", str(small_pool), "--out", str(out)]
-    command += ["--device", "cpu", "--devices", "2"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stderr
-    run(tmp_path / "alone", small_pool, small_config)
-    together, alone = (load_file(f / "weights.safetensors") for f in (out, tmp_path / "alone"))
-    assert together.keys() == alone.keys() and not same(together, alone)
-    assert train(out, resume=True, device="cpu", steps=7).steps == 7
-
-
 def test_a_loss_that_is_no_number_ends_the_run_and_spares_the_checkpoint(
     tmp_path, small_pool, small_config
 ):

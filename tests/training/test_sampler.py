@@ -1,3 +1,5 @@
+from itertools import islice
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,22 +39,21 @@ def test_even_batches_are_full_and_of_one_size(sizes, batch):
     assert set(np.concatenate(drawn).tolist()) == set(range(len(sizes)))
 
 
-@given(sizes, st.integers(1, 4), st.integers(1, 3))
-def test_ranks_share_out_the_batches_of_one(sizes, batch, ranks):
-    alone = Batches(sizes, batch, 7)
-    shares = [Batches(sizes, batch, 7, rank, ranks) for rank in range(ranks)]
-    for step in range(5):
-        together = [share.at(step).tolist() for share in shares]
-        assert together == [alone.at(step * ranks + rank).tolist() for rank in range(ranks)]
+@given(sizes, st.integers(1, 4), st.integers(1, 3), st.integers(1, 2))
+def test_processes_share_out_the_batches_of_a_step(sizes, batch, ranks, each):
+    batches = Batches(sizes, batch, 7, shares=ranks * each)
+    shares = [islice(Steps(batches, 3, rank, ranks), 4 * each) for rank in range(ranks)]
+    seen = {(step, share): numbers.tolist() for rank in shares for step, share, numbers in rank}
+    alone = islice(Steps(batches, 3), 4 * ranks * each)
+    assert seen == {(step, share): numbers.tolist() for step, share, numbers in alone}
+    assert len(seen) == 4 * ranks * each
 
 
 def test_a_run_can_start_at_any_step():
     batches = Batches([3] * 10 + [4] * 7, 4, seed=1)
-    whole = [
-        numbers.tolist() for (_, numbers), _ in zip(Steps(batches, 0), range(20), strict=False)
-    ]
+    whole = [numbers.tolist() for _, _, numbers in islice(Steps(batches, 0), 20)]
     late = Steps(Batches([3] * 10 + [4] * 7, 4, seed=1), 13)
-    for (step, numbers), expected in zip(late, range(13, 20), strict=False):
+    for (step, _, numbers), expected in zip(late, range(13, 20), strict=False):
         assert step == expected
         assert numbers.tolist() == whole[expected]
 
@@ -68,7 +69,12 @@ def test_epochs_and_seeds_differ():
     assert batches.per_epoch == 10
 
 
-@pytest.mark.parametrize(("sizes", "batch", "rank"), [([], 2, 0), ([2], 0, 0), ([2], 1, 1)])
-def test_impossible_wishes_are_refused(sizes, batch, rank):
+@pytest.mark.parametrize(("sizes", "batch", "shares"), [([], 2, 1), ([2], 0, 1), ([2], 1, 0)])
+def test_impossible_wishes_are_refused(sizes, batch, shares):
     with pytest.raises(ValueError):
-        Batches(sizes, batch, 0, rank)
+        Batches(sizes, batch, 0, shares)
+
+
+def test_a_step_is_shared_out_evenly_or_not_at_all():
+    with pytest.raises(ValueError):
+        Steps(Batches([2], 1, 0, shares=3), 0, rank=0, ranks=2)

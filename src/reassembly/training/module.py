@@ -1,6 +1,7 @@
 """The Lightning side of a run: one step, its optimiser, averaged weights, checkpoints, stopping.
 
-All randomness of a step comes from the seed, the rank and the number of the step.
+All randomness of a batch comes from the seed, the number of its step, and its own in the step;
+which process works on it plays no part.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ __all__ = ["Averaging", "Checkpoints", "Curve", "Stopping", "Training", "WholeCh
 
 LOG_EVERY = 20
 """Steps between two looks at the losses: each look waits for the GPU."""
+MOMENTUM = 0.1
+"""Of running figures, as torch has it."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 TrainProgress = Callable[[int, int, str], None]
@@ -55,7 +58,7 @@ class Training(pl.LightningModule):
         self.network = stage.network
         self.stage, self.config, self.checkpoint = stage, config, checkpoint
         self.start = 0 if checkpoint is None else int(checkpoint["global_step"])
-        self.batches = Batches(stage.sizes, config.batch, config.seed)
+        self.batches = Batches(stage.sizes, config.batch, config.seed, config.accumulate)
         self.sums: dict[str, Tensor] = {}
         self.bad_step: Tensor | None = None
         """(), on the device: the first step whose loss or gradient was not finite, or -1."""
@@ -69,10 +72,9 @@ class Training(pl.LightningModule):
         rank, ranks = self.trainer.global_rank, self.trainer.world_size
         # On a GPU, batches of few shapes are worth some repetition; see `graphs`.
         even = self.trainer.strategy.root_device.type == "cuda"
-        self.batches = Batches(
-            self.stage.sizes, self.config.batch, self.config.seed, rank, ranks, even
-        )
-        steps = Steps(self.batches, self.start)
+        config = self.config
+        self.batches = Batches(self.stage.sizes, config.batch, config.seed, config.accumulate, even)
+        steps = Steps(self.batches, self.start, rank, ranks)
         return DataLoader(steps, batch_size=None, collate_fn=_unchanged)
 
     def restore(self, averaging: Averaging) -> None:
@@ -87,6 +89,15 @@ class Training(pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["spent_s"] = self.spent_s
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Lightning tells by the count of batches where steps end, but the run that is resumed may
+        have shared them out to another number of processes."""
+        seen = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+        own = self.config.accumulate // self.trainer.world_size
+        for count in (seen["total"], seen["current"]):
+            moved = self.start * own - count["ready"]
+            count.update({name: value + moved for name, value in count.items()})
 
     @property
     def complete(self) -> bool:
@@ -108,18 +119,21 @@ class Training(pl.LightningModule):
                 group["initial_lr"] = self.config.learning_rate
                 group["lr"] = self.config.learning_rate * rate(schedule.last_epoch)
 
-    def training_step(self, batch: tuple[int, Numbers], _: int) -> Tensor:
-        """Losses of one step; see `sampler.Steps` for what a batch is."""
-        step, numbers = batch
+    def training_step(self, batch: tuple[int, int, Numbers], _: int) -> Tensor:
+        """Losses of one batch of a step; see `sampler.Steps` for what a batch is."""
+        step, share, numbers = batch
         if step % LOG_EVERY == 0:  # All ranks go by the clock of one, and see it seldom.
             now = time.monotonic() - self._begun
             self.spent_s = float(self.trainer.strategy.broadcast(now))
-        seed = _mixed(self.config.seed, self.batches.rank, step)
+        seed = _mixed(self.config.seed, share, step)
         torch.manual_seed(seed)
+        if self.batches.shares > 1:
+            _keep_statistics(self.network, share == 0)
         losses = self.stage.losses(numbers, step, torch.Generator().manual_seed(seed))
         self._mark(losses["loss"].detach(), step)
+        own = self.config.accumulate // self.trainer.world_size
         for name, value in losses.items():
-            self._add(name, value.detach())
+            self._add(name, value.detach() / own)
         loss: Tensor = losses["loss"]
         return loss
 
@@ -168,10 +182,14 @@ class Training(pl.LightningModule):
         return [optimiser], [{"scheduler": schedule, "interval": "step"}]
 
     def means(self) -> dict[str, float]:
-        """Means of the losses since the last call."""
+        """Means of the losses of all processes since the last call."""
         steps = max(1, self.global_step - self.looked)
         self.looked = self.global_step
-        found = {name: float(total) / steps for name, total in self.sums.items()}
+        reduce = self.trainer.strategy.reduce
+        found = {
+            name: float(reduce(total, reduce_op="mean")) / steps
+            for name, total in self.sums.items()
+        }
         self.sums = {}
         return found
 
@@ -180,7 +198,8 @@ class Training(pl.LightningModule):
         step = -1 if self.bad_step is None else int(self.bad_step)
         if step < 0:
             return
-        numbers = self.batches.at(step).tolist()
+        shares = range(self.batches.shares)
+        numbers = [n for share in shares for n in self.batches.at(step, share).tolist()]
         shown = ", ".join(map(str, numbers[:12])) + (", ..." if len(numbers) > 12 else "")
         kept = f"{checkpoint} is from before" if checkpoint.is_file() else "nothing was saved yet"
         raise InputError(
@@ -208,7 +227,35 @@ def _mixed(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
-class Averaging(pl.Callback):
+def _keep_statistics(network: nn.Module, wanted: bool) -> None:
+    """Whether layers that keep running figures of what they see shall do so. They keep those of the
+    first batch of each step, since of several processes only the first one's are kept."""
+    for layer in network.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.momentum = MOMENTUM if wanted else 0.0
+
+
+class AfterStep(pl.Callback):
+    """Something that is done after every step, which may take several batches."""
+
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: tuple[int, int, Numbers],
+        batch_idx: int,
+    ) -> None:
+        assert isinstance(pl_module, Training)
+        if trainer.global_step > batch[0]:
+            self.after_step(trainer, pl_module)
+
+    def after_step(self, trainer: pl.Trainer, module: Training) -> None:
+        """What is done."""
+        raise NotImplementedError
+
+
+class Averaging(AfterStep):
     """Exponential moving average of the trained parameters.
 
     Lightning's own copies the whole module, data on the GPU included. The decay rises to its
@@ -224,12 +271,10 @@ class Averaging(pl.Callback):
             kept = self.averages.get(name, parameter.detach().clone())
             self.averages[name] = kept.to(parameter.device)
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
-    ) -> None:
+    def after_step(self, trainer: pl.Trainer, module: Training) -> None:
         self.updates += 1
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-        current = [parameter.detach() for _, parameter in _trained(pl_module)]
+        current = [parameter.detach() for _, parameter in _trained(module)]
         torch._foreach_lerp_(list(self.averages.values()), current, 1 - decay)
 
     def state_dict(self) -> dict[str, Any]:
@@ -272,31 +317,28 @@ class WholeCheckpoints(TorchCheckpointIO):
         atomic_write(path, content.getvalue())
 
 
-class Checkpoints(pl.Callback):
+class Checkpoints(AfterStep):
     """`last.ckpt`, replaced every few minutes and at the end, never by a network gone wrong."""
 
     def __init__(self, path: Path, minutes: float) -> None:
         self.path, self.minutes = path, minutes
         self.saved = time.monotonic()
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
-    ) -> None:
+    def after_step(self, trainer: pl.Trainer, module: Training) -> None:
         due = time.monotonic() - self.saved > 60 * self.minutes
         ending = trainer.should_stop
         if _agreed(trainer, due) or ending:
-            self.save(trainer, pl_module)
+            self.save(trainer, module)
 
-    def save(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+    def save(self, trainer: pl.Trainer, module: Training) -> None:
         """Writes the checkpoint, all or nothing."""
-        assert isinstance(module, Training)
         module.check_health(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         trainer.save_checkpoint(self.path)
         self.saved = time.monotonic()
 
 
-class Curve(pl.Callback):
+class Curve(AfterStep):
     """Figures: losses every few steps, and those on the validation puzzles."""
 
     def __init__(
@@ -317,16 +359,13 @@ class Curve(pl.Callback):
         pl_module.looked = self.at_step = trainer.global_step
         self.since = time.monotonic()
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
-    ) -> None:
-        assert isinstance(pl_module, Training)
-        step, config = trainer.global_step, pl_module.config
-        if step % LOG_EVERY == 0 or pl_module.complete:
-            pl_module.check_health(self.checkpoint)
-            self._log(trainer, pl_module)
-        if config.validate_every and (step % config.validate_every == 0 or pl_module.complete):
-            self.validate(trainer, pl_module)
+    def after_step(self, trainer: pl.Trainer, module: Training) -> None:
+        step, config = trainer.global_step, module.config
+        if step % LOG_EVERY == 0 or module.complete:
+            module.check_health(self.checkpoint)
+            self._log(trainer, module)
+        if config.validate_every and (step % config.validate_every == 0 or module.complete):
+            self.validate(trainer, module)
         if self.progress is not None and trainer.is_global_zero:
             self.progress(step, config.steps, self.text)
 
@@ -361,7 +400,7 @@ class Curve(pl.Callback):
                     logger.experiment.add_image("assemblies", pixels, step, dataformats="HWC")
 
 
-class Stopping(pl.Callback):
+class Stopping(AfterStep):
     """Ends the run after the step in hand, on Ctrl-C, on SIGTERM, or when its time is over.
 
     A second signal ends it at once.
@@ -381,11 +420,8 @@ class Stopping(pl.Callback):
         self.reason = "interrupted"
         signal.signal(number, signal.default_int_handler)
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
-    ) -> None:
-        assert isinstance(pl_module, Training)
-        if pl_module.complete:
+    def after_step(self, trainer: pl.Trainer, module: Training) -> None:
+        if module.complete:
             trainer.should_stop = True
             return
         if self.minutes is not None and time.monotonic() - self.begun > 60 * self.minutes:

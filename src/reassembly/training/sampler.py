@@ -1,6 +1,7 @@
 """Which puzzles a step is shown: decided by the seed and the number of the step alone.
 
-A run that is resumed at step n therefore goes on exactly as one that was never interrupted.
+A run that is resumed at step n therefore goes on exactly as one that was never interrupted, and
+several processes learn what one does: they only share out the batches of a step.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ class Batches:
     Args:
         sizes: of each puzzle, such as its pieces.
         batch: puzzles a batch.
-        rank, ranks: which process of a distributed run this is, and of how many: each takes
-            every `ranks`-th batch.
+        shares: batches a step.
         even: every batch holds one size; the last of each size is filled up with repetitions.
     """
 
@@ -35,14 +35,13 @@ class Batches:
         sizes: Sequence[int] | Numbers,
         batch: int,
         seed: int,
-        rank: int = 0,
-        ranks: int = 1,
+        shares: int = 1,
         even: bool = False,
     ) -> None:
-        if batch < 1 or not 0 <= rank < ranks or len(sizes) == 0:
-            raise ValueError(f"no batches of {batch} from {len(sizes)} for {rank} of {ranks}")
+        if batch < 1 or shares < 1 or len(sizes) == 0:
+            raise ValueError(f"no {shares} batches of {batch} from {len(sizes)}")
         self.sizes = np.asarray(sizes, np.int64)
-        self.batch, self.seed, self.rank, self.ranks = batch, seed, rank, ranks
+        self.batch, self.seed, self.shares = batch, seed, shares
         self._epoch: tuple[int, list[Numbers]] | None = None
         counts = np.unique(self.sizes, return_counts=True)[1]
         self.even = even
@@ -53,14 +52,14 @@ class Batches:
         )
 
     def epoch(self, number: int) -> list[Numbers]:
-        """The batches of one epoch, of all ranks."""
+        """The batches of one epoch."""
         if self._epoch is None or self._epoch[0] != number:
             self._epoch = number, self._drawn(number)
         return self._epoch[1]
 
-    def at(self, step: int) -> Numbers:
-        """The batch of this rank's step, counted from 0."""
-        epoch, place = divmod(step * self.ranks + self.rank, self.per_epoch)
+    def at(self, step: int, share: int = 0) -> Numbers:
+        """One of the batches of a step, both counted from 0."""
+        epoch, place = divmod(step * self.shares + share, self.per_epoch)
         return self.epoch(epoch)[place]
 
     def _drawn(self, number: int) -> list[Numbers]:
@@ -79,14 +78,19 @@ class Batches:
         return [batches[k] for k in rng.permutation(len(batches))]
 
 
-class Steps(IterableDataset[tuple[int, Numbers]]):
-    """The steps of a run from `start` on: their numbers, and those of their puzzles."""
+class Steps(IterableDataset[tuple[int, int, Numbers]]):
+    """The steps of a run from `start` on: their numbers, those of the shares that fall to one
+    process out of several, and those of their puzzles."""
 
-    def __init__(self, batches: Batches, start: int) -> None:
+    def __init__(self, batches: Batches, start: int, rank: int = 0, ranks: int = 1) -> None:
+        if not 0 <= rank < ranks or batches.shares % ranks:
+            raise ValueError(f"{batches.shares} batches a step for process {rank} of {ranks}")
         self.batches, self.start = batches, start
+        self.own = range(rank, batches.shares, ranks)
 
-    def __iter__(self) -> Iterator[tuple[int, Numbers]]:
+    def __iter__(self) -> Iterator[tuple[int, int, Numbers]]:
         step = self.start
         while True:
-            yield step, self.batches.at(step)
+            for share in self.own:
+                yield step, share, self.batches.at(step, share)
             step += 1
