@@ -24,7 +24,7 @@ from reassembly.errors import InputError, InputWarning
 from reassembly.io.files import TEMPORARY
 from reassembly.keypoints.selector import KeypointSelector
 from reassembly.texture.resnet import ResNet18
-from reassembly.training import stages
+from reassembly.training import graphs, stages
 from reassembly.training.prepare import made_puzzles, prepare
 from reassembly.training.run import STAGES, named_config, train
 from reassembly.training.sampler import Batches
@@ -98,6 +98,38 @@ def test_seeds_matter_and_repeat(tmp_path, small_pool, small_config):
     first = weights("a", 1)
     assert same(first, weights("b", 1))
     assert not same(first, weights("c", 2))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_gradients_of_recorded_steps_add_up(tmp_path, small_pool, small_config, monkeypatch):
+    """Recorded as CUDA graphs or not, the batches of a step are averaged."""
+
+    def weights(name):
+        out, changes = tmp_path / name, ["model.denoiser.dropout=0", "training.accumulate=3"]
+        train(out, "pretrain", config=small_config, changes=changes, data=small_pool, device="cuda")
+        return checkpoint(out)["state_dict"]
+
+    recorded = weights("recorded")
+    monkeypatch.setattr(graphs, "MOST_GRAPHS", 0)
+    torch.testing.assert_close(recorded, weights("plain"), rtol=1e-3, atol=1e-5)
+
+
+def test_a_step_may_take_several_batches(tmp_path, small_pool, small_config):
+    """Weights change, and are averaged, once a step, not once a batch."""
+    out = tmp_path / "run"
+    done = []
+    run(
+        out,
+        small_pool,
+        small_config,
+        changes=["training.accumulate=5", "training.batch=2"],
+        progress=lambda step, *_: done.append(step),
+    )
+    assert done == [1, 2, 3, 4, 5, 6]
+    kept = checkpoint(out)
+    assert kept["global_step"] == 6
+    assert kept["callbacks"]["Averaging"]["updates"] == 6
+    assert all(int(s["step"]) == 6 for s in kept["optimizer_states"][0]["state"].values())
 
 
 def test_a_run_tells_everything_about_itself(tmp_path, small_pool, small_config):

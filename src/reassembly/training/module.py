@@ -137,6 +137,14 @@ class Training(pl.LightningModule):
         loss: Tensor = losses["loss"]
         return loss
 
+    def on_after_backward(self) -> None:
+        """Gradients of recorded steps lie where the next batch overwrites them: those that more are
+        added to get a place of their own."""
+        if self.batches.shares > 1 and self.device.type == "cuda":
+            for _, parameter in _trained(self):
+                if parameter.grad is not None:
+                    parameter.grad = parameter.grad.clone()
+
     def configure_gradient_clipping(
         self,
         optimizer: torch.optim.Optimizer,
