@@ -90,11 +90,18 @@ def test_the_wheel_holds_everything_that_the_package_reads(built):
 
 
 @pytest.mark.slow
-def test_the_sdist_holds_tests_and_docs_and_nothing_private(built):
+def test_the_sdist_holds_all_that_is_ours_and_nothing_private(built):
     sdist, _ = built
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"LICENSE", "pyproject.toml", "docs/index.md", "tests/puzzles.py"} <= names
+    assert {"LICENSE", "Makefile", "pyproject.toml", "docs/index.md", "tests/puzzles.py"} <= names
+    assert {
+        path.relative_to(ROOT).as_posix() for path in (ROOT / "benchmarks").glob("*.py")
+    } <= names
+    if (ROOT / ".git").exists():
+        tracked = run("git", "ls-files", "-z").split("\0")
+        ours = {n for n in tracked if n and not n.startswith(".") and (ROOT / n).is_file()}
+        assert sorted(ours - names) == []
     assert not any(part in name for name in names for part in (".venv", "node_modules", ".git/"))
 
 
