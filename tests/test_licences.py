@@ -1,7 +1,9 @@
 """Everything that gets installed with the package is listed with its licence."""
 
 import importlib.util
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,9 @@ def licences():
     del sys.modules["licences"]
 
 
-def test_no_runtime_dependency_is_missing_from_the_page_or_of_unknown_licence(licences):
+def test_no_dependency_is_missing_from_the_page_or_of_unknown_licence(licences):
     packages = licences.gather(licences.direct())
+    packages |= licences.added_by_extras(packages)
     shown = licences.listed()
     hint = "run `python tools/licences.py`"
     assert sorted(set(packages) - set(shown)) == [], hint
@@ -33,11 +36,26 @@ def test_no_runtime_dependency_is_missing_from_the_page_or_of_unknown_licence(li
     assert changed == {}, hint
 
 
+def test_every_extra_of_the_project_is_listed_with_what_it_adds(licences):
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    optional = tomllib.loads(text)["project"]["optional-dependencies"]
+    assert {"ray", "depot"} <= optional.keys()
+    page = licences.PAGE.read_text(encoding="utf-8").partition("## What the extras add")[2]
+    everywhere = licences.listed().keys()
+    for extra, wanted in optional.items():
+        assert f"`{extra}`" in page.partition("|")[0]
+        for name in (re.match(r"[\w.-]+", each)[0].lower() for each in wanted):
+            assert name in {*everywhere, "reassembly"}, "run `python tools/licences.py`"
+    assert re.search(r"^\| faiss-cpu \| MIT \| depot \|$", page, re.M)
+
+
 def test_what_the_page_is_built_from_is_listed(licences):
     text = licences.PAGE.read_text(encoding="utf-8")
     for name, licence in licences.built_into_the_page().items():
         assert f"| {name} | {licence} |" in text, "run `python tools/licences.py`"
         assert licence in {"MIT", "ISC", "BSD-3-Clause", "Apache-2.0"}
+    for name, licence in licences.builds_the_page().items():
+        assert f"{name} ({licence})" in text, "run `python tools/licences.py`"
 
 
 def test_a_licence_is_read_from_wherever_metadata_has_it(licences, tmp_path):

@@ -1,4 +1,5 @@
-"""Writes docs/licences.md: the licence of everything that `pip install reassembly` installs.
+"""Writes docs/licences.md: the licence of everything that `pip install reassembly` installs, with
+and without its extras, and of what the workbench's page is made of.
 
     python tools/licences.py
 
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -24,6 +26,9 @@ PAGE = ROOT / "docs" / "licences.md"
 
 OTHER_SYSTEMS = {"colorama": ("BSD-3-Clause", "Windows")}
 """What other systems need and may be absent here."""
+
+ELSEWHERE = {"atheris": "Apache-2.0"}
+"""What may be absent here though an extra asks for it: it has no wheels for every Python."""
 
 IRRELEVANT = {"httpx2-jsfetch"}
 """Only for Python inside a browser."""
@@ -49,7 +54,9 @@ SPELLINGS = {
     "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
     "Apache 2.0 License": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
     "ISC License": "ISC",
+    "UNKNOWN": "",
 }
 
 WHEELS = {
@@ -63,12 +70,22 @@ HEAD = """\
 # Licences
 
 reassembly is under Apache-2.0, and so are the weights that come with it. This page lists what
-`pip install reassembly` installs with it on Linux, macOS and Windows, without the extras. It is
+`pip install reassembly` installs with it on Linux, macOS and Windows, and what its extras add. It is
 made by `python tools/licences.py` from the packages' own metadata, and a test fails when something
 is missing or its licence is unknown.
 
 | package | licence | needed by |
 | --- | --- | --- |
+"""
+
+EXTRAS = """
+## What the extras add
+
+`depot` and `ray` are for users; `dev`, `docs` and `fuzz` are for those who work on reassembly.
+
+| package | licence | with |
+| --- | --- | --- |
+{rows}
 """
 
 PAGE_PART = """
@@ -77,6 +94,8 @@ PAGE_PART = """
 | npm package | licence |
 | --- | --- |
 {rows}
+
+It is built with {tools}; none of them is in it.
 """
 
 TAIL = """
@@ -111,8 +130,22 @@ class Package:
 
 def direct() -> list[Requirement]:
     """What pyproject.toml asks for, without extras."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [Requirement(text) for text in project["dependencies"]]
+    return [Requirement(text) for text in _project()["dependencies"]]
+
+
+def extras() -> dict[str, list[Requirement]]:
+    """By the name of each extra what it asks for; those it consists of are named in its place."""
+    optional = _project()["optional-dependencies"]
+    own = {name: [Requirement(text) for text in texts] for name, texts in optional.items()}
+    return {
+        name: [r for r in wanted if r.name != "reassembly"] for name, wanted in sorted(own.items())
+    }
+
+
+def _project() -> dict[str, Any]:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    project: dict[str, Any] = tomllib.loads(text)["project"]
+    return project
 
 
 def licence_of(about: metadata.PackageMetadata) -> str | None:
@@ -148,7 +181,7 @@ def gather(wanted: Iterable[Requirement]) -> dict[str, Package]:
         except metadata.PackageNotFoundError:
             about = None
         if name not in found:
-            known = OTHER_SYSTEMS[name][0] if name in OTHER_SYSTEMS else None
+            known = OTHER_SYSTEMS[name][0] if name in OTHER_SYSTEMS else ELSEWHERE.get(name)
             licence = known or (None if about is None else licence_of(about.metadata))
             found[name] = Package(name, licence)
         found[name].needed_by.add(parent)
@@ -175,22 +208,42 @@ def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
     )
 
 
+def added_by_extras(packages: dict[str, Package]) -> dict[str, Package]:
+    """What is installed with some extra and not without; `needed_by` names the extras."""
+    added: dict[str, Package] = {}
+    for extra, wanted in extras().items():
+        for name, package in gather(wanted).items():
+            if name not in packages:
+                added.setdefault(name, Package(name, package.licence)).needed_by.add(extra)
+    return added
+
+
 def listed() -> dict[str, str]:
     """Package to licence, as the page has it."""
-    table = PAGE.read_text(encoding="utf-8").partition("| --- | --- | --- |")[2].partition("##")[0]
-    return dict(re.findall(r"^\| ([a-z0-9-]+) \| ([^|]+) \| ", table, re.M))
+    tables = PAGE.read_text(encoding="utf-8").partition("## What wheels contain")[0]
+    rows = re.findall(r"^\| ([a-z0-9-]+) \| ([^|]+) \| ", tables, re.M)
+    return {name: licence for name, licence in rows if name != "package"}
 
 
 def built_into_the_page() -> dict[str, str]:
     """Package to licence of what the workbench's page contains, as npm locked it."""
-    lock = ROOT / "frontend" / "package-lock.json"
-    if not lock.is_file():
-        return {}
-    entries = json.loads(lock.read_text(encoding="utf-8"))["packages"]
+    return {name: licence for name, (licence, dev) in _locked().items() if not dev}
+
+
+def builds_the_page() -> dict[str, str]:
+    """Package to licence of what package.json asks for to build it."""
+    text = (ROOT / "frontend" / "package.json").read_text(encoding="utf-8")
+    wanted, locked = json.loads(text)["devDependencies"], _locked()
+    return {name: locked[name][0] for name in sorted(wanted)}
+
+
+def _locked() -> dict[str, tuple[str, bool]]:
+    """Package to licence, and whether it is for development alone."""
+    text = (ROOT / "frontend" / "package-lock.json").read_text(encoding="utf-8")
     return {
-        place.removeprefix("node_modules/"): entry.get("license", "None")
-        for place, entry in sorted(entries.items())
-        if place and not entry.get("dev")
+        place.removeprefix("node_modules/"): (entry.get("license", "None"), bool(entry.get("dev")))
+        for place, entry in sorted(json.loads(text)["packages"].items())
+        if place
     }
 
 
@@ -205,17 +258,29 @@ def page(packages: dict[str, Package]) -> str:
         rows.append(f"| {name} | {package.licence}{inside} | {', '.join(by)}{where} |")
     wheels = [f"| {name} | {what} | {terms} |" for name, (what, terms) in WHEELS.items()]
     built = [f"| {name} | {licence} |" for name, licence in built_into_the_page().items()]
-    inside_page = PAGE_PART.format(rows="\n".join(built)) if built else ""
-    return HEAD + "\n".join(rows) + "\n" + inside_page + TAIL.format(wheels="\n".join(wheels))
+    tools = ", ".join(f"{name} ({licence})" for name, licence in builds_the_page().items())
+    more = [
+        f"| {name} | {package.licence} | {', '.join(sorted(package.needed_by))} |"
+        for name, package in sorted(added_by_extras(packages).items())
+    ]
+    return (
+        HEAD
+        + "\n".join(rows)
+        + "\n"
+        + EXTRAS.format(rows="\n".join(more))
+        + PAGE_PART.format(rows="\n".join(built), tools=tools)
+        + TAIL.format(wheels="\n".join(wheels))
+    )
 
 
 def main() -> None:
     packages = gather(direct())
-    unknown = [name for name, package in packages.items() if package.licence is None]
+    everything = packages | added_by_extras(packages)
+    unknown = [name for name, package in everything.items() if package.licence is None]
     if unknown:
         raise SystemExit(f"no licence is known of {', '.join(sorted(unknown))}")
     PAGE.write_text(page(packages), encoding="utf-8", newline="\n")
-    print(f"{PAGE.relative_to(ROOT)}: {len(packages)} packages")
+    print(f"{PAGE.relative_to(ROOT)}: {len(everything)} packages")
 
 
 if __name__ == "__main__":
