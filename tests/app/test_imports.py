@@ -176,13 +176,51 @@ def test_the_ruler_in_a_tray_is_no_piece(server: Live) -> None:
     assert len(pieces) == 2 and "left out" in job["result"]["warnings"][0]
     for piece, mask in zip(pieces, masks, strict=True):
         assert piece["area_mm2"] == pytest.approx(mask.sum() * 0.25, rel=0.03)
-    # A length measured on a piece itself takes nothing away.
+    # A length measured on a piece itself takes no piece away.
     rows, columns = np.nonzero(masks[0])
     across = {"x1_px": float(columns.min() + 4), "x2_px": float(columns.max() - 4)}
     across |= {"y1_px": float(rows.mean()), "y2_px": float(rows.mean()), "length_mm": 80.0}
     other, _ = server.project()
-    server.bring_in(other, {"t.png": tray}, mode="tray", rulers=[across])
+    server.bring_in(other, {"t.png": tray}, mode="tray", rulers=[across], refused=[])
     assert len(_pieces(server, other)) == 3
+
+
+def test_what_looks_like_a_ruler_is_told_and_left_out_unless_wanted(server: Live) -> None:
+    picture, masks = _photograph(1, seed=2)
+    below = np.full((160, picture.shape[1] + 900, 3), GROUND, np.uint8)
+    cv2.rectangle(below, (20, 20), (below.shape[1] - 30, 130), (230, 225, 200), -1)
+    beside = np.full((picture.shape[0], 900, 3), GROUND, np.uint8)
+    tray = _encoded(np.vstack([np.hstack([picture, beside]), below]), "PNG")
+    project, _ = server.project()
+    upload = server.send(project, {"t.png": tray})
+    (seen,) = upload["files"]
+    piece, ruler = seen["things"]
+    assert piece["doubt"] is None and "ruler" in ruler["doubt"]
+    assert seen["several"] == 1 and seen["tray"]
+    assert masks[0][int(piece["y_px"]), int(piece["x_px"])]
+
+    def taken(**settings: Any) -> list[dict[str, Any]]:
+        into, _ = server.project()
+        server.bring_in(into, {"t.png": tray}, mm_per_px=0.5, **settings)
+        return _pieces(server, into)
+
+    (only,) = taken()
+    assert only["area_mm2"] == pytest.approx(masks[0].sum() * 0.25, rel=0.03)
+    assert len(taken(refused=[])) == 2
+    spot = {"file": 0, "x_px": piece["x_px"], "y_px": piece["y_px"]}
+    (other,) = taken(refused=[spot])
+    assert other["width_px"] > 3 * other["height_px"]
+
+
+def test_pieces_of_a_zip_come_in_natural_order(server: Live) -> None:
+    wanted = ["piece 1", "piece 2", "piece 10"]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in zip(reversed(wanted), cut_outs(3, seed=5).values(), strict=True):
+            archive.writestr(f"{name}.png", data)
+    project, _ = server.project()
+    server.bring_in(project, {"box.zip": buffer.getvalue()}, mm_per_px=0.5)
+    assert [piece["name"] for piece in _pieces(server, project)] == wanted
 
 
 def test_a_tray_without_a_scale_asks_for_one(server: Live) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -37,13 +38,14 @@ class Workbench:
             what = f"this folder cannot be used ({error.strerror or error})"
             raise InputError(what, "Choose another with --workspace", folder) from error
         self._hold = _held(self.folder)
+        self._painting = threading.Lock()
         self._sweep()
         self.hub = Hub()
         self.store = Store(self.folder, self.hub.publish)
         self.tasks = Tasks(self.store, self.folder)
         tasks = self.tasks
-        self.jobs = Jobs(self.store, self.hub, tasks.prepare, tasks.finish, tasks.clean)
-        self.demo_project: str | None = None
+        self.jobs = Jobs(self.store, self.hub, tasks.prepare, tasks.finish, tasks.show, tasks.clean)
+        self.store.forget_drafts()
         self._forget_pictures()
 
     @property
@@ -69,6 +71,13 @@ class Workbench:
         self.jobs.cancel_all(project_id)
         self.store.delete_project(project_id)
         self._forget_pictures()
+
+    def demo(self) -> str:
+        """The id of the project with the painted puzzle, which is made if it is missing."""
+        from reassembly.app.demo import add_demo
+
+        with self._painting:
+            return add_demo(self.store, self.images)
 
     def _forget_pictures(self) -> None:
         oldest = time.time() - JUST_NOW_S

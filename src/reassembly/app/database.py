@@ -95,6 +95,7 @@ MIGRATIONS: list[list[str]] = [
             project_id TEXT PRIMARY KEY REFERENCES projects (id) ON DELETE CASCADE,
             found_at TEXT NOT NULL, pieces TEXT NOT NULL)""",
     ],
+    ["ALTER TABLE projects ADD COLUMN draft BOOLEAN NOT NULL DEFAULT 0"],
 ]
 """What to do to reach version 1, 2, ... Once released, a step is never changed."""
 
@@ -114,6 +115,8 @@ class ProjectRow(Base):
     changed_at: Mapped[str]
     sequence: Mapped[int] = mapped_column(default=0)
     """Grows with every change, and numbers the messages of the stream."""
+    draft: Mapped[bool] = mapped_column(default=False)
+    """Made for an import: nothing to anybody until its first pieces have come in."""
 
 
 class PictureRow(Base):

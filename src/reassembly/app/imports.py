@@ -26,7 +26,7 @@ from reassembly.app.worker import Task
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.images import MAX_PIXELS, Picture, is_image_name, read_image
 from reassembly.io.readers import SEVERAL_PARTS, PuzzleSource, find_puzzles
-from reassembly.io.segment import Piece, find_pieces, segment_many
+from reassembly.io.segment import Piece, segment_many
 from reassembly.puzzle import Fragment, Puzzle
 
 __all__ = ["import_reference", "import_upload", "inspect_upload", "piece_id", "safe_relative_path"]
@@ -54,6 +54,13 @@ COMMAND_LINE = "--mm-per-px"
 """In words that are for the command line only."""
 RULER_SHARE, RULER_ASPECT = 0.7, 3.5
 """Of a clicked line that lies on the ruler; and how much longer than wide that is."""
+STRIP_ASPECT = 8.0
+"""Whatever is so much longer than wide is hardly a piece."""
+BAR_ASPECT, BAR_FILL = 3.0, 0.9
+"""Nor is what is so long, and fills so much of a rectangle."""
+RULER_LIKE = "long and straight, like a ruler"
+MOST_THINGS = 500
+"""In one photograph that are listed before the import."""
 MOST_PARTS, LONGEST_PART, LONGEST_PATH = 4, 80, 120
 """Folders of a sent file that are kept, bytes of each, letters of all: Windows allows no more than
 260 for a whole path."""
@@ -131,7 +138,8 @@ def _look_at_picture(path: Path, preview: Path) -> dict[str, Any]:
     picture = read_image(path)
     height, width = picture.rgb.shape[:2]
     cut = picture.alpha is not None and bool((picture.alpha < 128).any())
-    several = None if cut else _count(picture, path)
+    things = [] if cut else _things(picture, path)
+    several = _several(things)
     small = _shrunk(picture.rgb, CUT_OUT_PREVIEW_PX if cut else PREVIEW_PX)
     alpha = np.full(small.shape[:2], 255, np.uint8)
     if cut and picture.alpha is not None:
@@ -145,17 +153,44 @@ def _look_at_picture(path: Path, preview: Path) -> dict[str, Any]:
         "dpi": picture.dpi,
         "mm_per_px": None if picture.dpi is None else 25.4 / picture.dpi,
         "several": several,
+        "tray": several is not None and (several > 1 or _largest(things)["doubt"] is not None),
+        "things": things[:MOST_THINGS],
         "preview": preview.name,
     }
 
 
-def _count(picture: Picture, path: Path) -> int | None:
-    """How many pieces a photograph seems to show; None if that cannot be told."""
+def _things(picture: Picture, path: Path) -> list[dict[str, Any]]:
+    """What lies in a photograph, in reading order: pieces, and perhaps a ruler."""
     try:
-        areas = sorted((piece.area_px for piece in find_pieces(picture.rgb, path)), reverse=True)
+        return [_thing(piece) for piece in segment_many(picture.rgb, MIN_PIECE_PX, path)]
     except InputError:
-        return None
-    return sum(area >= SEVERAL_SHARE * areas[0] for area in areas)
+        return []
+
+
+def _thing(piece: Piece) -> dict[str, Any]:
+    height, width = piece.mask.shape
+    depth = cv2.distanceTransform(np.pad(piece.mask, 1).astype(np.uint8), cv2.DIST_L2, 3)
+    y, x = np.unravel_index(int(np.argmax(depth)), depth.shape)
+    return {
+        "x_px": float(piece.left + x - 1),
+        "y_px": float(piece.top + y - 1),
+        "left_px": piece.left,
+        "top_px": piece.top,
+        "width_px": width,
+        "height_px": height,
+        "area_px": piece.area_px,
+        "doubt": RULER_LIKE if _looks_like_ruler(piece) else None,
+    }
+
+
+def _largest(things: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return max(things, key=lambda thing: thing["area_px"])
+
+
+def _several(things: Sequence[dict[str, Any]]) -> int | None:
+    """How many pieces a photograph seems to show; None if that cannot be told."""
+    areas = [thing["area_px"] for thing in things if thing["doubt"] is None]
+    return sum(area >= SEVERAL_SHARE * max(areas) for area in areas) if areas else None
 
 
 def _look_at_header(path: Path) -> dict[str, Any]:
@@ -287,8 +322,7 @@ def import_upload(task: Task) -> dict[str, Any]:
     trays = [
         entry
         for entry in pictures
-        if payload["mode"] == "tray"
-        or (payload["mode"] == "auto" and (entry.get("several") or 1) > 1)
+        if payload["mode"] == "tray" or (payload["mode"] == "auto" and entry.get("tray"))
     ]
     if not pictures and not zips and not puzzles:
         if any(entry["kind"] == "project" for entry in wanted):
@@ -313,8 +347,12 @@ def import_upload(task: Task) -> dict[str, Any]:
             for ruler in payload["rulers"]
             if ruler["file"] == entry["index"] or (ruler["file"] is None and len(trays) == 1)
         ]
+        refused = payload["refused"]
+        if refused is not None:
+            refused = [spot for spot in refused if spot["file"] == entry["index"]]
         least = payload["min_area_mm2"]
-        _cut_tray(root / entry["path"], entry["name"], harvest, mm_per_px, origin, least, drawn)
+        path, name = root / entry["path"], entry["name"]
+        _cut_tray(path, name, harvest, mm_per_px, origin, least, drawn, refused)
         done += 1
     single = [entry for entry in pictures if entry not in trays]
     for chunk in _chunks(single):
@@ -386,7 +424,14 @@ def _take(puzzle: Puzzle, harvest: _Harvest, origin: str, told: bool) -> None:
     def scale(fragment: Fragment) -> str:
         return origin if told else str(fragment.metadata.get("scale", "assumed"))
 
-    harvest.keep([_Found(f, f.id, scale(f), provenance=puzzle.id) for f in puzzle.fragments])
+    fragments = sorted(puzzle.fragments, key=_natural)
+    harvest.keep([_Found(f, f.id, scale(f), provenance=puzzle.id) for f in fragments])
+
+
+def _natural(fragment: Fragment) -> list[tuple[int, str]]:
+    """Orders fragments as people do: piece 2 before piece 10."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", fragment.id.casefold())
+    return [(int(p[:18]), p) if p[0] in "0123456789" else (-1, p) for p in parts]
 
 
 def _chunks(entries: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -428,7 +473,7 @@ def _take_chunk(
                 shutil.copyfile(sidecar, folder / sidecar.name)
         fragments, doubts = _load(folder, mm_per_px)
         found = []
-        for fragment in fragments:
+        for fragment in sorted(fragments, key=_natural):
             filename = str(fragment.metadata["filename"])
             scale = str(fragment.metadata["scale"]) if mm_per_px is None else origin
             photograph = partial(_rgb, folder / filename)
@@ -480,8 +525,14 @@ def _cut_tray(
     origin: str,
     min_area_mm2: float,
     rulers: Sequence[dict[str, float]],
+    refused: Sequence[dict[str, float]] | None,
 ) -> None:
-    """Every piece of a photograph of many, but not the ruler that lies among them."""
+    """Every piece of a photograph of many, but not the ruler that lies among them.
+
+    Args:
+        rulers: lines that were clicked to set the scale.
+        refused: points of things that are no pieces; None: whatever looks like a ruler.
+    """
     picture = read_image(path)
     if mm_per_px is None:
         if picture.dpi is None:
@@ -497,8 +548,17 @@ def _cut_tray(
     found = [piece for piece in found if not any(piece is scale for scale in scales)]
     if scales:
         warnings.warn(f"{shown_name}: the ruler that you clicked on was left out", InputWarning)
+    if refused is None:
+        kept = [piece for piece in found if not _looks_like_ruler(piece)]
+        if len(kept) < len(found):
+            warnings.warn(f"{shown_name}: what is {RULER_LIKE}, was left out", InputWarning)
+    else:
+        kept = [piece for piece in found if not any(_covers(piece, spot) for spot in refused)]
+    found = kept
     if not found:
-        raise InputError("there is nothing but the ruler", "Photograph the pieces too", shown_name)
+        raise InputError(
+            "there is no piece left", "Photograph pieces too, or tick them", shown_name
+        )
     stem = Path(shown_name).stem
     tilt = _tilt_warning(picture.rgb)
     if tilt is not None:
@@ -529,9 +589,28 @@ def _is_ruler(piece: Piece, ruler: dict[str, float]) -> bool:
     columns, rows = x[within].astype(int), y[within].astype(int)
     if piece.mask[rows, columns].sum() < RULER_SHARE * len(steps):
         return False
+    long, short = _sides(piece)
+    return long >= RULER_ASPECT * short
+
+
+def _looks_like_ruler(piece: Piece) -> bool:
+    long, short = _sides(piece)
+    filled = piece.area_px / (long * short)
+    return long >= STRIP_ASPECT * short or (long >= BAR_ASPECT * short and filled >= BAR_FILL)
+
+
+def _sides(piece: Piece) -> tuple[float, float]:
+    """The longer and the shorter side of the least rectangle around a piece, pixels."""
     points = np.column_stack(np.nonzero(piece.mask)[::-1]).astype(np.float32)
     _, sides, _ = cv2.minAreaRect(points)
-    return max(sides) >= RULER_ASPECT * max(min(sides), 1.0)
+    # Between the middles of its outermost pixels it is one pixel less.
+    return max(sides) + 1.0, min(sides) + 1.0
+
+
+def _covers(piece: Piece, spot: dict[str, float]) -> bool:
+    x, y = int(spot["x_px"]) - piece.left, int(spot["y_px"]) - piece.top
+    height, width = piece.mask.shape
+    return 0 <= x < width and 0 <= y < height and bool(piece.mask[y, x])
 
 
 LOOK_PX = 1000

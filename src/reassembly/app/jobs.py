@@ -42,6 +42,7 @@ LOG = logging.getLogger(__name__)
 
 Prepare = Callable[[db.JobRow], dict[str, Any]]
 Finish = Callable[[db.JobRow, dict[str, Any]], dict[str, Any]]
+Show = Callable[[db.JobRow, dict[str, Any]], dict[str, Any]]
 
 
 @dataclass
@@ -65,6 +66,7 @@ class Jobs:
     Args:
         prepare: by kind, what makes a job's payload when it starts.
         finish: by kind, what makes its result durable; returns what the job keeps.
+        show: by kind, what windows are told of an attempt.
         clean: called once a job is over, for what it no longer needs.
     """
 
@@ -74,10 +76,11 @@ class Jobs:
         hub: Hub,
         prepare: Mapping[str, Prepare],
         finish: Mapping[str, Finish],
+        show: Mapping[str, Show],
         clean: Callable[[db.JobRow], None],
     ) -> None:
         self.store, self.hub = store, hub
-        self._prepare, self._finish, self._clean = prepare, finish, clean
+        self._prepare, self._finish, self._show, self._clean = prepare, finish, show, clean
         self._live: dict[str, _Live] = {}
         self._wake = threading.Condition()
         self._stopping = False
@@ -260,7 +263,7 @@ class Jobs:
                 continue
             if message[0] == "progress":
                 _, live.fraction, live.stage, preview = message
-                self._tell(row, preview)
+                self._tell(row, self._attempted(row, preview))
             elif live.cancelled or message[0] == "cancelled":
                 self._end(row.id, "cancelled")
                 return
@@ -270,6 +273,14 @@ class Jobs:
             else:
                 self._end(row.id, "failed", error=(message[1], message[2]))
                 return
+
+    def _attempted(self, row: db.JobRow, preview: dict[str, Any] | None) -> Any:
+        if preview is None or row.kind not in self._show:
+            return preview
+        try:
+            return self._show[row.kind](row, preview)
+        except Missing:  # It was deleted meanwhile.
+            return None
 
     def _complete(self, row: db.JobRow, result: dict[str, Any]) -> None:
         try:

@@ -44,7 +44,14 @@ def list_projects(request: Request) -> list[schema.ProjectSummary]:
 def make_project(request: Request, wanted: schema.NewProject) -> schema.Project:
     """A new project with an empty hypothesis."""
     store = bench(request).store
-    return store.project(store.add_project(wanted.name))
+    return store.project(store.add_project(wanted.name, draft=wanted.draft))
+
+
+@router.post("/demo")
+def open_demo(request: Request) -> schema.Project:
+    """The painted puzzle to play with, made where it is missing."""
+    open_bench = bench(request)
+    return _whole(open_bench, open_bench.demo())
 
 
 @router.get("/projects/{project}", response_model=schema.Project)

@@ -58,6 +58,8 @@ __all__ = [
     "SolveRequest",
     "SolverInfo",
     "SplitRequest",
+    "Spot",
+    "Thing",
     "Upload",
     "UploadedFile",
     "Who",
@@ -108,7 +110,6 @@ class About(BaseModel):
     """The server."""
 
     version: str
-    demo_project: str | None
     solvers: list[SolverInfo]
     default_solver: str
     limits: Limits
@@ -120,6 +121,8 @@ class NewProject(Strict):
     """A project to be made."""
 
     name: Title
+    draft: bool = False
+    """For an import: not listed, and soon forgotten, unless it brings pieces in."""
 
 
 class ProjectChange(Strict):
@@ -298,6 +301,20 @@ class Keypoints(BaseModel):
     keypoints_mm: list[Point]
 
 
+class Thing(BaseModel):
+    """Something in a photograph, pixels: a point within it, the box around it."""
+
+    x_px: float
+    y_px: float
+    left_px: int
+    top_px: int
+    width_px: int
+    height_px: int
+    area_px: int
+    doubt: str | None = None
+    """Why it may be no piece."""
+
+
 class UploadedFile(BaseModel):
     """What a sent file turned out to be."""
 
@@ -310,6 +327,9 @@ class UploadedFile(BaseModel):
     dpi: float | None = None
     mm_per_px: float | None = None
     several: int | None = None
+    tray: bool = False
+    """Whether every thing in it becomes a piece, unless told otherwise."""
+    things: list[Thing] = Field(default_factory=list)
     error: str | None = None
     preview: str | None = None
 
@@ -334,6 +354,14 @@ class Ruler(Strict):
     """The sent photograph that it was drawn in; may be left out where there is one tray."""
 
 
+class Spot(Strict):
+    """A point of a sent photograph, pixels."""
+
+    file: Annotated[int, Field(ge=0, le=100_000)]
+    x_px: Pixel
+    y_px: Pixel
+
+
 class ImportRequest(Who):
     """How to make pieces of sent files."""
 
@@ -341,6 +369,8 @@ class ImportRequest(Who):
     mode: Literal["auto", "pieces", "tray"] = "auto"
     mm_per_px: MmPerPx | None = None
     rulers: list[Ruler] = Field(default_factory=list, max_length=10)
+    refused: list[Spot] | None = Field(default=None, max_length=10_000)
+    """On things in trays that are no pieces; None: on whatever looks like a ruler."""
     min_area_mm2: Annotated[float, Field(ge=0.0, le=1e6, allow_inf_nan=False)] = 25.0
     provenance: Text = ""
     files: list[Annotated[int, Field(ge=0, le=100_000)]] | None = Field(

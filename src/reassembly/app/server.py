@@ -150,16 +150,13 @@ def serve(
     folder = default_workspace() if workspace is None else workspace
     listener = _listen(host, port)
     bench = Workbench(folder)
-    if demo:
-        from reassembly.app.demo import add_demo
-
-        bench.demo_project = add_demo(bench.store, bench.images)
+    shown = bench.demo() if demo else None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     url = _address(host, listener.getsockname()[1])
     if token is not None:
         url += f"/?token={token}"
-    if bench.demo_project is not None:
-        url += f"{'/' * (token is None)}#/p/{bench.demo_project}"
+    if shown is not None:
+        url += f"{'/' * (token is None)}#/p/{shown}"
     config = uvicorn.Config(
         create_app(bench, host=host, token=token),
         log_level="warning",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reassembly.app.puzzles import pose_of, puzzle_of
 from reassembly.app.rows import same_place
@@ -23,6 +25,8 @@ __all__ = ["JUDGED_SOLVER", "contradicted", "search_joins", "solve_pieces"]
 JUDGED_SOLVER = "joins"
 """The one that takes verdicts on joins."""
 ISLAND_GAP_MM = 25.0
+SHEET_ASPECT = 1.5
+"""Width over height, about, of islands laid out together."""
 
 
 def solve_pieces(task: Task) -> dict[str, Any]:
@@ -195,16 +199,19 @@ def _spread_out(
         beside: (right, top), mm: islands that nothing holds begin to the right of this.
     """
     found: dict[str, dict[str, Any]] = {}
-    right, top = (0.0, 0.0) if beside is None else (beside[0] + ISLAND_GAP_MM, beside[1])
+    left, top = (0.0, 0.0) if beside is None else (beside[0] + ISLAND_GAP_MM, beside[1])
+    boxes = [_box(island, puzzle) for island in assembly.islands]
+    held = [any(i in fixed for i in island) for island in assembly.islands]
+    for (low, high), stays in zip(boxes, held, strict=True):
+        if stays:
+            left, top = max(left, float(high[0]) + ISLAND_GAP_MM), float(low[1])
+    free = [high - low for (low, high), stays in zip(boxes, held, strict=True) if not stays]
+    corners = iter(_side_by_side(free))
     for number, island in enumerate(assembly.islands, start=1):
-        boxes = np.array([puzzle[i].placed(pose).bounds for i, pose in island.items()])
-        low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
-        held = any(i in fixed for i in island)
-        shift = Pose(0.0, 0.0) if held else Pose(right - low[0], top - low[1])
-        if held:
-            right, top = max(right, float(high[0]) + ISLAND_GAP_MM), float(low[1])
-        else:
-            right += float(high[0] - low[0]) + ISLAND_GAP_MM
+        shift = Pose(0.0, 0.0)
+        if not held[number - 1]:
+            (low, _), (x, y) = boxes[number - 1], next(corners)
+            shift = Pose(left + x - low[0], top + y - low[1])
         for i, pose in island.items():
             moved = fixed[i] if i in fixed else shift @ pose
             found[i] = {
@@ -215,3 +222,26 @@ def _spread_out(
                 "confidence": assembly.confidence.get(i),
             }
     return found
+
+
+def _box(island: Mapping[str, Pose], puzzle: Puzzle) -> tuple[NDArray[np.float64], ...]:
+    """The least and the largest (x, y) of an island, mm."""
+    bounds = np.array([puzzle[i].placed(pose).bounds for i, pose in island.items()])
+    return bounds[:, :2].min(axis=0), bounds[:, 2:].max(axis=0)
+
+
+def _side_by_side(sizes: Sequence[NDArray[np.float64]]) -> list[tuple[float, float]]:
+    """Top left corners of boxes (width, height), mm: in rows, with room between all of them."""
+    rooms = [(float(w) + ISLAND_GAP_MM, float(h) + ISLAND_GAP_MM) for w, h in sizes]
+    if not rooms:
+        return []
+    whole = math.sqrt(SHEET_ASPECT * sum(w * h for w, h in rooms))
+    width = max(whole, *(w for w, _ in rooms))
+    corners = []
+    x = y = deepest = 0.0
+    for w, h in rooms:
+        if x > 0 and x + w > width:
+            x, y, deepest = 0.0, y + deepest, 0.0
+        corners.append((x, y))
+        x, deepest = x + w, max(deepest, h)
+    return corners

@@ -69,6 +69,7 @@ class Store:
     # Projects
 
     def projects(self) -> list[schema.ProjectSummary]:
+        """The last changed first; without those whose first import has brought nothing in."""
         with self.reading() as session:
             pieces = rows.count_by_project(session, db.PieceRow)
             hypotheses = rows.count_by_project(session, db.HypothesisRow)
@@ -83,13 +84,32 @@ class Store:
                     hypotheses=hypotheses.get(row.id, 0),
                 )
                 for row in session.scalars(newest)
+                if pieces.get(row.id, 0) or not row.draft
             ]
 
-    def add_project(self, name: str, note: str = "") -> str:
+    def forget_drafts(self) -> None:
+        """Deletes projects whose first import was given up."""
+        active = select(db.JobRow.project_id).where(db.JobRow.state.in_(("queued", "running")))
+        with self.writing() as change:
+            pieces = rows.count_by_project(change.session, db.PieceRow)
+            busy = set(change.session.scalars(active))
+            drafts = change.session.scalars(select(db.ProjectRow).where(db.ProjectRow.draft))
+            for row in drafts.all():
+                if row.id not in pieces and row.id not in busy:
+                    change.session.delete(row)
+
+    def add_project(self, name: str, note: str = "", *, draft: bool = False) -> str:
         at, project_id = now(), new_id()
         with self.writing() as change:
             change.session.add(
-                db.ProjectRow(id=project_id, name=name, note=note, created_at=at, changed_at=at)
+                db.ProjectRow(
+                    id=project_id,
+                    name=name,
+                    note=note,
+                    created_at=at,
+                    changed_at=at,
+                    draft=draft,
+                )
             )
             change.session.flush()
             change.session.add(rows.new_hypothesis(project_id, FIRST_HYPOTHESIS, 1, State(), at))

@@ -67,6 +67,7 @@ class Tasks:
             "export": self._exported,
             "open": self._opened,
         }
+        self.show = {"solve": self._tried}
 
     def clean(self, job: db.JobRow) -> None:
         """Removes sent files that nothing needs any more: a failed import may be tried again."""
@@ -96,6 +97,7 @@ class Tasks:
             "images": str(self.images),
             "job": job.id,
             "chosen": settings["files"],
+            "refused": settings.get("refused"),
             **{k: settings[k] for k in ("mode", "mm_per_px", "rulers", "min_area_mm2")},
             "provenance": settings["provenance"],
         }
@@ -339,6 +341,15 @@ class Tasks:
             "confidence_note": _confidence_note(job.settings["solver"]) if sure else NO_CONFIDENCE,
             "warnings": result["warnings"],
         }
+
+    def _tried(self, job: db.JobRow, poses: dict[str, Any]) -> dict[str, Any]:
+        """By id, how the pieces that a solver may move would lie if it ended now."""
+        project_id = str(job.project_id)
+        placements = self.store.state(project_id, str(job.hypothesis_id)).placements
+        pieces = {row.id for row in self._active_pieces(project_id)}
+        fixed, left_out = _fixed(placements, pieces, job.settings)
+        after = proposal_operation(placements, poses, pieces, job.settings).placements
+        return {i: after[i].model_dump(mode="json") for i in pieces - fixed - left_out}
 
     def _joins(self, job: db.JobRow) -> dict[str, Any]:
         project_id = str(job.project_id)

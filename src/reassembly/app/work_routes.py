@@ -49,7 +49,6 @@ def about(request: Request) -> schema.About:
     """The server, its solvers and its limits."""
     return schema.About(
         version=__version__,
-        demo_project=bench(request).demo_project,
         solvers=_solvers(),
         default_solver=default_solver(),
         limits=schema.Limits(
