@@ -76,7 +76,9 @@ const hypothesis = (p: Id, h: Id) => `/api/projects/${p}/hypotheses/${h}`;
 export const api = {
   about: () => get<About>("/api/about"),
   projects: () => get<ProjectSummary[]>("/api/projects"),
-  createProject: (name: string) => post<Project>("/api/projects", { name }),
+  /** `draft`: for an import; without pieces it is not listed, and soon forgotten. */
+  createProject: (name: string, draft = false) => post<Project>("/api/projects", { name, draft }),
+  demo: () => post<Project>("/api/demo", {}),
   project: (p: Id) => get<Project>(project(p)),
   renameProject: (p: Id, name: string) => call<Project>("PATCH", project(p), { name }),
   deleteProject: (p: Id) => call<void>("DELETE", project(p)),
@@ -135,6 +137,8 @@ export const api = {
       mode: "auto" | "pieces" | "tray";
       mm_per_px: number | null;
       rulers: RulerLine[];
+      /** Points of things in trays that are no pieces. */
+      refused: { file: number; x_px: number; y_px: number }[];
       provenance: string;
       files: number[];
       hypothesis: Id | null;

@@ -13,7 +13,6 @@ export interface Trouble {
 
 export interface About {
   version: string;
-  demo_project: Id | null;
   solvers: { name: string; summary: string; available: boolean; needs: string | null }[];
   default_solver: string;
   limits: { files: number; file_bytes: number; upload_bytes: number; pixels: number };
@@ -126,7 +125,8 @@ export interface Job {
   result: Record<string, unknown> | null;
 }
 
-export type Preview = Record<Id, Pose & { island: number | null }>;
+/** How the pieces that a running solve may move would lie if it ended now. */
+export type Preview = Record<Id, Placement>;
 
 export interface Proposal {
   rank: number;
@@ -170,6 +170,18 @@ export interface Fit {
   gaps: { first: Id; second: Id; gap_mm: number; at_mm: [Point, Point] }[];
 }
 
+/** Something in a photograph: a point within it, and the box around it. */
+export interface Thing {
+  x_px: number;
+  y_px: number;
+  left_px: number;
+  top_px: number;
+  width_px: number;
+  height_px: number;
+  /** Why it may be no piece. */
+  doubt: string | null;
+}
+
 export interface UploadFile {
   index: number;
   name: string;
@@ -180,6 +192,9 @@ export interface UploadFile {
   dpi: number | null;
   mm_per_px: number | null;
   several: number | null;
+  /** Whether every thing in it becomes a piece, unless told otherwise. */
+  tray: boolean;
+  things: Thing[];
   error: string | null;
   preview: string | null;
 }

@@ -10,7 +10,7 @@ import { joinBoxes, type Box } from "../geometry/polygon";
 import type { Point, Pose } from "../geometry/pose";
 import { bench, type Bench } from "../state/bench";
 import { view } from "../state/view";
-import { fitting, visibleBox, zoomed, type Camera } from "./camera";
+import { fitting, toBoard, visibleBox, zoomed, type Camera } from "./camera";
 import { cameraStore } from "./camerastore";
 import { overlapPath, paintContent, type Canvas, type Scene } from "./content";
 import { fit, followFit, movedSinceFit } from "./fit";
@@ -80,7 +80,8 @@ export class Board {
   private painted: Camera = this.camera;
   private settled = 0;
   private still = true;
-  private fitted = false;
+  /** The hypothesis that the view was made for. */
+  private viewed: Id | null = null;
   private wasPreviewed = false;
   /** Whether the person has chosen the view since the last time it was fitted by itself. */
   private steered = false;
@@ -183,6 +184,28 @@ export class Board {
     this.aim(fitting(this.boxOf(shown), this.width, this.height, AROUND));
   }
 
+  /** Shows everything, unless these pieces are in view already. */
+  reveal(ids: Iterable<Id>): void {
+    const wanted = new Set(ids);
+    if (!this.isSeen(this.items.filter((item) => wanted.has(item.piece.id)))) this.fit();
+  }
+
+  private isSeen(items: readonly Item[]): boolean {
+    const box = this.boxOf(items);
+    const seen = visibleBox(this.camera, this.width, this.height);
+    return (
+      box.left >= seen.left &&
+      box.right <= seen.right &&
+      box.top >= seen.top &&
+      box.bottom <= seen.bottom
+    );
+  }
+
+  /** The point of the board in the middle of the view, mm. */
+  get middle(): Point {
+    return toBoard(this.camera, this.width / 2, this.height / 2);
+  }
+
   boxOf(items: readonly Item[]): Box {
     return joinBoxes(items.map((item) => boxOfItem(item, this.poseOf(item))));
   }
@@ -225,6 +248,7 @@ export class Board {
     const { pieces, state, hypothesis } = now;
     const preview = previewOf(now);
     const another = this.seen?.hypothesis !== hypothesis;
+    const empty = !this.items.length;
     const changed =
       another ||
       this.seen?.pieces !== pieces ||
@@ -236,14 +260,20 @@ export class Board {
       this.seen = { pieces, state, hypothesis };
     }
     this.followPreview(preview !== null);
-    if (another) this.fitted = false;
-    if (!this.fitted && this.items.length && this.width > 150) {
-      this.fitted = true;
-      this.fit();
-    }
+    this.followHypothesis(hypothesis, empty);
     if (view.get().keypoints) this.keypoints.fetch();
     if (changed) this.redraw();
     else this.remark();
+  }
+
+  /** Begins with everything in view, and sees to it again where another content lies elsewhere. */
+  private followHypothesis(hypothesis: Id | null, wasEmpty: boolean): void {
+    if (!hypothesis || this.width <= 150) return;
+    const first = this.viewed === null;
+    const another = this.viewed !== hypothesis;
+    this.viewed = hypothesis;
+    const anew = another || (wasEmpty && this.items.length > 1);
+    if (first || (anew && !this.isSeen(this.items))) this.fit();
   }
 
   /** Keeps a solver's attempt and its result in view, unless the person looks elsewhere. */
@@ -252,14 +282,7 @@ export class Board {
     const ended = this.wasPreviewed && !previewed;
     this.wasPreviewed = previewed;
     if (this.steered || !(previewed || ended) || !this.items.length) return;
-    const box = this.boxOf(this.items);
-    const seen = visibleBox(this.camera, this.width, this.height);
-    const inside =
-      box.left >= seen.left &&
-      box.right <= seen.right &&
-      box.top >= seen.top &&
-      box.bottom <= seen.bottom;
-    if (ended || !inside) this.fit();
+    if (ended || !this.isSeen(this.items)) this.fit();
   }
 
   private restyle(): void {

@@ -7,7 +7,7 @@ import type { View } from "../state/view";
 import { toScreen, visibleBox, type Camera } from "./camera";
 import { enter, makeHatching, paintOverlap, paintPiece, strokePiece } from "./painter";
 import { pathOf } from "./overlaps";
-import { boxOfItem, type Item, type Poses } from "./scene";
+import { boxOfItem, islandOf, type Item, type Poses } from "./scene";
 import type { Ink } from "./ink";
 import type { Sprites } from "./sprites";
 
@@ -213,7 +213,7 @@ function inReach(first: Item, a: Pose, second: Item, b: Pose): boolean {
 
 const MOST_STIRRED = 12;
 
-/** Overlaps of pieces on the move, by their outlines. */
+/** Overlaps of pieces on the move, by their outlines; islands claim nothing about each other. */
 export function paintStirredOverlaps(canvas: Canvas, scene: Scene): void {
   const stirred = (id: Id) => isStirred(scene, id);
   const pattern = hatch(canvas.context, canvas.ratio);
@@ -226,6 +226,7 @@ export function paintStirredOverlaps(canvas: Canvas, scene: Scene): void {
     for (const second of scene.items) {
       if (second === first || (stirred(second.piece.id) && second.piece.id < first.piece.id))
         continue;
+      if (islandOf(first) !== islandOf(second)) continue;
       if (!inReach(first, poseOf(first), second, poseOf(second))) continue;
       if (!meets(box, boxOfItem(second, poseOf(second)))) continue;
       paintOverlap(

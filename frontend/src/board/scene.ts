@@ -76,6 +76,10 @@ export function centreOf(item: Item, pose: Pose = item.placement): Point {
   return apply(pose, item.piece.centroid_mm[0], item.piece.centroid_mm[1]);
 }
 
+export function islandOf({ placement }: Item): number {
+  return placement.island ?? 1;
+}
+
 const islandsByItems = new WeakMap<readonly Item[], ReadonlyMap<number, Item[]>>();
 
 /** Islands with their pieces; remembered for each list. */
@@ -84,7 +88,7 @@ export function islandsOf(items: readonly Item[]): ReadonlyMap<number, Item[]> {
   if (known) return known;
   const islands = new Map<number, Item[]>();
   for (const item of items) {
-    const island = item.placement.island ?? 1;
+    const island = islandOf(item);
     const others = islands.get(island);
     if (others) others.push(item);
     else islands.set(island, [item]);

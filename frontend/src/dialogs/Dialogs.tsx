@@ -10,12 +10,12 @@ import { ImportDialog } from "./ImportDialog";
 import { NameDialog } from "./NameDialog";
 import { Tour } from "./Tour";
 
-export function Dialogs() {
+export default function Dialogs() {
   const dialog = useStore(bench, (now) => now.dialog);
   const close = () => open(null);
   switch (dialog?.kind) {
     case "import":
-      return <ImportDialog files={dialog.files} onClose={close} />;
+      return <ImportDialog files={dialog.files} draft={dialog.draft} onClose={close} />;
     case "cutout":
       return <CutoutDialog piece={dialog.piece} onClose={close} />;
     case "export":

@@ -1,7 +1,7 @@
 /** Bringing pieces in: what the files are, how large a pixel is, and off they go. */
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { api } from "../api/client";
-import type { Id, Job, Upload, UploadFile } from "../api/types";
+import type { Id, Job, Thing, Upload, UploadFile } from "../api/types";
 import { Button } from "../parts/Button";
 import type { Dropped } from "../parts/files";
 import { Modal } from "../parts/Modal";
@@ -10,7 +10,9 @@ import { bench, say, select } from "../state/bench";
 import { signature } from "../state/identity";
 import { useStore } from "../state/store";
 import { isOver, succeeded, tell } from "../state/sync";
+import { forgetDraft } from "./bringIn";
 import { sayBytes } from "./ExportDialog";
+import { FoundThings } from "./FoundThings";
 import { ScaleChoice, scaleOf, type Scale } from "./ScaleChoice";
 
 /** Warnings that are told at once. */
@@ -18,36 +20,62 @@ const TOLD = 3;
 
 export function ImportDialog({
   files,
+  draft,
   onClose,
 }: {
   files: readonly Dropped[];
+  /** Whether the project was made for these files. */
+  draft: boolean;
   onClose: () => void;
 }) {
   const [upload, setUpload] = useState<Upload | null>(null);
   const [running, setRunning] = useState<Job | null>(null);
   const [mode, setMode] = useState<"auto" | "pieces" | "tray">("auto");
   const [scale, setScale] = useState<Scale>({ by: "files", mm_per_px: null, rulers: [] });
+  const [refused, setRefused] = useState<ReadonlySet<Thing>>(new Set());
   const [provenance, setProvenance] = useState("");
+  const closed = useRef(false);
   const job = useStore(bench, (now) => (running ? (now.jobs[running.id] ?? running) : null));
+  const close = () => {
+    closed.current = true;
+    onClose();
+    // What is being brought in goes on without the dialog.
+    if (draft && !(upload && job && !isOver(job))) void forgetDraft();
+  };
   useEffect(() => {
     const { project } = bench.get();
     if (!project) return onClose();
+    const wanted = () => !closed.current;
     void tell(async () => {
       const made = await api.upload(project.id, [...files]);
+      if (!wanted()) return;
       setRunning(made.job);
-      if (!(await succeeded(made.job))) return onClose();
+      if (!(await succeeded(made.job))) return close();
       const inspected = await api.uploaded(project.id, made.id);
       setRunning(null);
       setUpload(inspected);
+      const things = inspected.files.flatMap((file) => file.things);
+      setRefused(new Set(things.filter((thing) => thing.doubt)));
       const known = inspected.files.some(
         (file) => file.mm_per_px || file.kind === "puzzle" || file.kind === "zip",
       );
       const photo = inspected.files.find((file) => file.kind === "photograph" && file.preview);
       if (!known) setScale((now) => ({ ...now, by: photo ? "ruler" : "number" }));
-    }).then((well) => well || onClose());
+    }, wanted).then((well) => well || !wanted() || close());
   }, []);
 
-  const usable = upload?.files.filter((file) => !file.error && file.kind !== "other") ?? [];
+  const readable = upload?.files.filter((file) => !file.error && file.kind !== "other") ?? [];
+  const trays = readable.filter(
+    (file) => file.things.length && (mode === "tray" || (mode === "auto" && file.tray)),
+  );
+  const usable = readable.filter(
+    (file) => !trays.includes(file) || file.things.some((thing) => !refused.has(thing)),
+  );
+  const toggle = (thing: Thing) => {
+    const now = new Set(refused);
+    if (!now.delete(thing)) now.add(thing);
+    setRefused(now);
+  };
   const start = () =>
     void tell(async () => {
       const { project, hypothesis } = bench.get();
@@ -57,6 +85,11 @@ export function ImportDialog({
         upload: upload.id,
         mode,
         ...size,
+        refused: trays.flatMap((file) =>
+          file.things
+            .filter((thing) => refused.has(thing))
+            .map(({ x_px, y_px }) => ({ file: file.index, x_px, y_px })),
+        ),
         provenance,
         files: usable.map((file) => file.index),
         hypothesis,
@@ -81,23 +114,30 @@ export function ImportDialog({
       if (pieces.length === 1) select(pieces);
     });
 
-  const ready =
-    usable.length > 0 &&
-    scaleOf(scale) !== null &&
-    (scale.by !== "number" || scale.mm_per_px !== null);
+  const missing = !usable.length
+    ? "Nothing is left to bring in."
+    : scaleOf(scale)
+      ? null
+      : scale.by === "number"
+        ? "Say how large a pixel is."
+        : "Click both ends of a length.";
   return (
     <Modal
       wide
       title="Bring in pieces"
-      onClose={onClose}
+      onClose={close}
       footer={
         upload && (
           <>
             <span className="faint spacer">
-              {usable.length} of {upload.files.length} files
+              {usable.length} of {upload.files.length} files{missing && ` · ${missing}`}
             </span>
-            <Button onClick={onClose}>Cancel</Button>
-            <Button kind="main" onClick={start} disabled={!ready || (job !== null && !isOver(job))}>
+            <Button onClick={close}>Cancel</Button>
+            <Button
+              kind="main"
+              onClick={start}
+              disabled={missing !== null || (job !== null && !isOver(job))}
+            >
               Bring in
             </Button>
           </>
@@ -129,6 +169,9 @@ export function ImportDialog({
                 </select>
               </label>
             )}
+            {trays.map((file) => (
+              <FoundThings key={file.index} file={file} refused={refused} onToggle={toggle} />
+            ))}
             <label className="text-field">
               <span>Provenance of all of them (optional)</span>
               <input

@@ -3,7 +3,7 @@ import { useState } from "react";
 import type { RulerLine, UploadFile } from "../api/types";
 import { trim } from "../geometry/scale";
 import { IconButton } from "../parts/Button";
-import { NumberField } from "../parts/NumberField";
+import { MM_PER_PX, NumberField } from "../parts/NumberField";
 import { RulerPhoto } from "./RulerPhoto";
 
 export interface Scale {
@@ -13,11 +13,13 @@ export interface Scale {
 }
 
 const FIRST_LENGTH_MM = 100;
+const RULER_MM = [0.01, 1e5] as const;
 
 /** What the server is told; `null` while the choice is not complete. */
 export function scaleOf(scale: Scale): { mm_per_px: number | null; rulers: RulerLine[] } | null {
   if (scale.by === "files") return { mm_per_px: null, rulers: [] };
-  if (scale.by === "number") return { mm_per_px: scale.mm_per_px, rulers: [] };
+  if (scale.by === "number")
+    return scale.mm_per_px === null ? null : { mm_per_px: scale.mm_per_px, rulers: [] };
   return scale.rulers.length ? { mm_per_px: null, rulers: scale.rulers } : null;
 }
 
@@ -68,9 +70,9 @@ export function ScaleChoice({
           value={scale.mm_per_px}
           unit="mm"
           digits={5}
-          onTake={(mm_per_px) =>
-            onChange({ ...scale, mm_per_px: mm_per_px > 0 ? mm_per_px : null })
-          }
+          range={MM_PER_PX}
+          onTake={(mm_per_px) => onChange({ ...scale, mm_per_px })}
+          onType={(mm_per_px) => onChange({ ...scale, mm_per_px })}
         />
       )}
       <label>
@@ -164,7 +166,8 @@ function Ruler({
         label="This length is"
         value={ruler.length_mm}
         unit="mm"
-        onTake={(mm) => mm > 0 && onTake(mm)}
+        range={RULER_MM}
+        onTake={onTake}
       />
       <span className="faint">{trim(ruler.length_mm / Math.max(px, 1), 4)} mm per pixel</span>
       <IconButton icon="close" label="Remove this length" onClick={onRemove} />

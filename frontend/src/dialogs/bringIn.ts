@@ -17,12 +17,22 @@ export async function bringIn(files: Dropped[]): Promise<void> {
       "bad",
     );
   }
-  if (!project) {
-    const made = await api.createProject(nameFor(files));
+  if (project) return open({ kind: "import", files, draft: false });
+  await tell(async () => {
+    const made = await api.createProject(nameFor(files), true);
     goTo(made.id);
     await until(() => bench.get().project?.id === made.id && bench.get().hypothesis !== null);
-  }
-  open({ kind: "import", files });
+    open({ kind: "import", files, draft: true });
+  });
+}
+
+/** Leaves nothing behind of a project that was made for files which did not come in. */
+export async function forgetDraft(): Promise<void> {
+  const { project, pieces } = bench.get();
+  if (!project || pieces.length) return;
+  goTo(null);
+  await until(() => bench.get().project === null);
+  await tell(() => api.deleteProject(project.id));
 }
 
 async function openSaved(file: File): Promise<void> {

@@ -3,8 +3,9 @@ import { useRef, type RefObject } from "react";
 import { api } from "../api/client";
 import type { Reference } from "../api/types";
 import type { Board } from "../board/Board";
+import { wrapDeg } from "../geometry/pose";
 import { Button, IconButton } from "../parts/Button";
-import { NumberField } from "../parts/NumberField";
+import { MM_PER_PX, NumberField } from "../parts/NumberField";
 import { Slider } from "../parts/Slider";
 import { bench } from "../state/bench";
 import { randomName } from "../state/identity";
@@ -22,10 +23,8 @@ export function BoardSettings({ board }: { board: RefObject<Board | null> }) {
 }
 
 function middle(board: Board | null): [number, number] {
-  if (!board) return [0, 0];
-  const { x_mm, y_mm, px_per_mm } = board.camera;
-  const round = (value: number) => Math.round(value * 10) / 10;
-  return [round(x_mm + board.width / 2 / px_per_mm), round(y_mm + board.height / 2 / px_per_mm)];
+  const [x, y] = board?.middle ?? [0, 0];
+  return [Math.round(x * 10) / 10, Math.round(y * 10) / 10];
 }
 
 function ReferenceSettings({ board }: { board: RefObject<Board | null> }) {
@@ -84,7 +83,7 @@ function ReferenceSettings({ board }: { board: RefObject<Board | null> }) {
               label="Angle"
               value={reference.rotation_deg}
               unit="°"
-              onTake={(rotation_deg) => change({ rotation_deg })}
+              onTake={(angle) => change({ rotation_deg: wrapDeg(angle) })}
             />
           </div>
           <NumberField
@@ -92,7 +91,8 @@ function ReferenceSettings({ board }: { board: RefObject<Board | null> }) {
             value={reference.mm_per_px}
             unit="mm/px"
             digits={4}
-            onTake={(mm_per_px) => mm_per_px > 0 && change({ mm_per_px })}
+            range={MM_PER_PX}
+            onTake={(mm_per_px) => change({ mm_per_px })}
           />
           <Slider
             label="Opacity"

@@ -4,6 +4,7 @@ import { Board } from "../board/Board";
 import { cameraStore } from "../board/camerastore";
 import { listenToPointers } from "../board/pointers";
 import { listenToKeys, nextSnap } from "../board/keys";
+import { previewOf } from "../board/preview";
 import { roundLength, sayLength } from "../geometry/scale";
 import { Button, IconButton } from "../parts/Button";
 import { FileButton } from "../parts/FileButtons";
@@ -173,7 +174,7 @@ function ZoomButtons({ board }: { board: RefObject<Board | null> }) {
 }
 
 function PreviewBanner() {
-  const showing = useStore(bench, (now) => Object.keys(now.previews).length > 0);
+  const showing = useStore(bench, (now) => previewOf(now) !== null);
   if (!showing) return null;
   return (
     <p className="preview-banner" role="status">
@@ -202,7 +203,7 @@ function ToolHint() {
 function Empty() {
   const pieces = useStore(bench, (now) => livePieces(now).length);
   const placed = useStore(bench, (now) => placedIds(now).length);
-  const trying = useStore(bench, (now) => Object.keys(now.previews).length > 0);
+  const trying = useStore(bench, (now) => previewOf(now) !== null);
   if (placed || trying) return null;
   return (
     <div className="empty">

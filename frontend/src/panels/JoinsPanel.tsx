@@ -121,6 +121,7 @@ function Partners({
       )}
       {joins.length > 0 && (
         <p className="faint">
+          The most probable first, by shape and paint together; your verdicts do not move them.
           Probabilities were calibrated on made puzzles; for material like yours they are unproven.
           Let your eyes and hands decide.
         </p>

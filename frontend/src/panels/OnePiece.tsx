@@ -2,17 +2,19 @@
 import type { RefObject } from "react";
 import type { Piece, Placement } from "../api/types";
 import type { Board } from "../board/Board";
+import { wrapDeg } from "../geometry/pose";
 import { trim } from "../geometry/scale";
 import { Button } from "../parts/Button";
 import { Confidence } from "../parts/Confidence";
 import { Icon } from "../parts/Icon";
-import { NumberField } from "../parts/NumberField";
+import { MM_PER_PX, NumberField } from "../parts/NumberField";
 import { TextField } from "../parts/TextField";
 import { Thumb } from "../parts/Thumb";
 import * as actions from "../state/actions";
 import { open } from "../state/bench";
 import { edit } from "../state/queue";
 import { Arrange } from "./Arrange";
+import { putOnBoard } from "./putOnBoard";
 
 export function OnePiece({
   piece,
@@ -50,23 +52,9 @@ export function OnePiece({
         </p>
       ))}
       {placement.placed ? (
-        <Place piece={piece} placement={placement} />
+        <Place key={piece.id} piece={piece} placement={placement} />
       ) : (
-        <Button
-          onClick={() => {
-            const shown = board.current;
-            if (shown)
-              actions.takeOut(
-                [piece.id],
-                [
-                  shown.camera.x_mm + shown.width / 2 / shown.camera.px_per_mm,
-                  shown.camera.y_mm + shown.height / 2 / shown.camera.px_per_mm,
-                ],
-              );
-          }}
-        >
-          Put on the board
-        </Button>
+        <Button onClick={() => putOnBoard(board.current, [piece.id])}>Put on the board</Button>
       )}
       <TextField
         label="Name"
@@ -85,11 +73,13 @@ export function OnePiece({
       />
       <TextField label="Note" lines={3} value={piece.note} onTake={(note) => describe({ note })} />
       <NumberField
+        key={piece.id}
         label="Scale"
         value={piece.mm_per_px}
         unit="mm/px"
         digits={5}
-        onTake={(mm_per_px) => mm_per_px > 0 && edit([{ op: "scale", piece: piece.id, mm_per_px }])}
+        range={MM_PER_PX}
+        onTake={(mm_per_px) => edit([{ op: "scale", piece: piece.id, mm_per_px }])}
       />
       <p className={piece.scale_origin === "assumed" ? "caution" : "faint"}>
         {SCALE[piece.scale_origin] ?? ""}
@@ -147,7 +137,7 @@ function Place({ piece, placement }: { piece: Piece; placement: Placement }) {
           value={placement.rotation_deg}
           unit="°"
           disabled={placement.locked}
-          onTake={(rotation_deg) => put({ rotation_deg })}
+          onTake={(angle) => put({ rotation_deg: wrapDeg(angle) })}
         />
       </div>
       <Arrange ids={[piece.id]} />

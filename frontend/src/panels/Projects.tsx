@@ -1,4 +1,5 @@
 /** The first page: projects, and how to begin one. */
+import { useState } from "react";
 import { api } from "../api/client";
 import type { ProjectSummary } from "../api/types";
 import { Button, IconButton } from "../parts/Button";
@@ -21,6 +22,12 @@ export function Projects() {
       value: "",
       done: (name) => void tell(async () => goTo((await api.createProject(name)).id)),
     });
+  const [painting, setPainting] = useState(false);
+  const example = async () => {
+    setPainting(true);
+    await tell(async () => goTo((await api.demo()).id));
+    setPainting(false);
+  };
   return (
     <main className="start">
       <header>
@@ -42,11 +49,9 @@ export function Projects() {
         <Button icon="add" onClick={create}>
           New project
         </Button>
-        {about?.demo_project && (
-          <Button kind="quiet" onClick={() => goTo(about.demo_project)}>
-            Open the example
-          </Button>
-        )}
+        <Button kind="quiet" onClick={() => void example()} disabled={painting}>
+          {painting ? "Painting the example…" : "Open the example"}
+        </Button>
       </div>
       <section aria-label="Projects">
         <h2>Projects</h2>

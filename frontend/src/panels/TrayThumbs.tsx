@@ -1,5 +1,6 @@
 /** The tray's pieces as thumbnails: chosen by a click, dragged onto the board, placed by Enter. */
 import { useRef, useState, type KeyboardEvent, type PointerEvent, type RefObject } from "react";
+import { flushSync } from "react-dom";
 import type { Id, Piece } from "../api/types";
 import type { Board } from "../board/Board";
 import { toBoard } from "../board/camera";
@@ -8,6 +9,7 @@ import { Thumb } from "../parts/Thumb";
 import { takeOut } from "../state/actions";
 import { select } from "../state/bench";
 import { view } from "../state/view";
+import { putOnBoard } from "./putOnBoard";
 
 const STARTS_PX = 5;
 
@@ -50,16 +52,14 @@ export function TrayThumbs({
     const box = shown?.container.getBoundingClientRect();
     const [x, y] = [event.clientX - (box?.left ?? 0), event.clientY - (box?.top ?? 0)];
     if (!shown || !box || x < 0 || y < 0 || x > box.width || y > box.height) return;
-    const ids = selection.has(id)
-      ? pieces.filter((piece) => selection.has(piece.id)).map((piece) => piece.id)
-      : [id];
-    takeOut(ids, toBoard(shown.camera, x, y));
+    takeOut(withChosen(id), toBoard(shown.camera, x, y));
     shown.container.focus();
   };
-  const place = (id: Id) => {
-    const shown = board.current;
-    if (shown) takeOut([id], toBoard(shown.camera, shown.width / 2, shown.height / 2));
-  };
+  /** A piece, and all that are chosen where it is one of them. */
+  const withChosen = (id: Id) =>
+    selection.has(id)
+      ? pieces.filter((piece) => selection.has(piece.id)).map((piece) => piece.id)
+      : [id];
   const choose = (event: { shiftKey: boolean; ctrlKey: boolean; metaKey: boolean }, id: Id) => {
     const adding = event.shiftKey || event.ctrlKey || event.metaKey;
     const chosen = new Set(adding ? selection : []);
@@ -72,8 +72,9 @@ export function TrayThumbs({
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[event.key];
     if (event.key === "Enter") {
       event.preventDefault();
-      place(id);
-      list.current?.querySelectorAll("button")[Math.min(at, pieces.length - 2)]?.focus();
+      flushSync(() => putOnBoard(board.current, withChosen(id)));
+      const left = list.current?.querySelectorAll("button");
+      left?.[Math.min(at, left.length - 1)]?.focus();
     } else if (step) {
       event.preventDefault();
       event.stopPropagation();
@@ -92,7 +93,7 @@ export function TrayThumbs({
               aria-label={`${piece.name}. Enter puts it on the board.`}
               title={`${piece.name}${piece.inventory ? ` · ${piece.inventory}` : ""}`}
               onClick={(event) => choose(event, piece.id)}
-              onDoubleClick={() => place(piece.id)}
+              onDoubleClick={() => putOnBoard(board.current, [piece.id])}
               onKeyDown={(event) => key(event, piece.id, at)}
               onPointerDown={(event) => down(event, piece.id)}
               onPointerMove={(event) => move(event, piece)}

@@ -1,5 +1,6 @@
 /** Which pieces of the tray are shown, and in what order. */
 import type { Piece } from "../api/types";
+import { byName } from "../parts/naturalOrder";
 
 export type Order = "name" | "size" | "colour";
 
@@ -12,11 +13,10 @@ export function matches(piece: Piece, wanted: string): boolean {
 }
 
 export function sorted(pieces: Piece[], order: Order): Piece[] {
-  const byName = new Intl.Collator(undefined, { numeric: true });
   return pieces.sort((a, b) => {
     if (order === "size") return b.area_mm2 - a.area_mm2;
     if (order === "colour") return hue(a) - hue(b);
-    return byName.compare(a.name, b.name);
+    return byName(a.name, b.name);
   });
 }
 

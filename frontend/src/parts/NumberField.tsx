@@ -1,46 +1,95 @@
 /** A number with its unit; taken when Enter is pressed or the field is left. */
-import { useEffect, useState } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import { trim } from "../geometry/scale";
+
+type Range = readonly [least: number, most: number];
+
+/** What the server takes: lengths and places on the board, and sizes of a pixel. */
+const MM: Range = [-1e6, 1e6];
+export const MM_PER_PX: Range = [1e-4, 100];
 
 export function NumberField({
   label,
   value,
   unit,
   digits = 2,
+  range = MM,
   disabled,
   onTake,
+  onType,
 }: {
   label: string;
   value: number | null;
   unit: string;
   digits?: number;
+  range?: Range;
   disabled?: boolean;
   onTake: (value: number) => void;
+  /** Called with every key; `null` while what is typed is no number. */
+  onType?: (value: number | null) => void;
 }) {
   const shown = value === null ? "" : trim(value, digits);
-  const [text, setText] = useState(shown);
-  useEffect(() => setText(shown), [shown]);
+  const [typed, setTyped] = useState<string | null>(null);
+  const [wrong, setWrong] = useState<string | null>(null);
+  const field = useRef<HTMLInputElement>(null);
+  const id = useId();
+  useEffect(() => {
+    if (document.activeElement !== field.current) setWrong(null);
+  }, [value]);
+  const type = (text: string) => {
+    setTyped(text);
+    setWrong(null);
+    onType?.(troubleWith(text, range) ? null : numberIn(text));
+  };
   const take = () => {
-    const number = Number(text.replace(",", "."));
-    if (text.trim() === "" || !Number.isFinite(number)) setText(shown);
-    else if (text !== shown) onTake(number);
+    if (typed === null) return;
+    const trouble = troubleWith(typed, range);
+    const kept = shown && !onType ? ` ${shown} ${unit} stays.` : "";
+    setWrong(trouble && trouble + kept);
+    setTyped(null);
+    if (!trouble && typed !== shown) onTake(numberIn(typed));
   };
   return (
-    <label className="number-field">
-      <span>{label}</span>
+    <div className="number-field">
+      <label htmlFor={id}>{label}</label>
       <input
+        id={id}
+        ref={field}
         inputMode="decimal"
-        value={text}
+        value={typed ?? shown}
         disabled={disabled}
-        onChange={(event) => setText(event.target.value)}
+        aria-invalid={wrong !== null}
+        aria-describedby={wrong === null ? undefined : `${id}-wrong`}
+        onChange={(event) => type(event.target.value)}
         onFocus={(event) => event.target.select()}
         onBlur={take}
         onKeyDown={(event) => {
           if (event.key === "Enter") take();
-          if (event.key === "Escape") setText(shown);
+          if (event.key === "Escape") {
+            setTyped(null);
+            setWrong(null);
+          }
         }}
       />
       <span className="unit">{unit}</span>
-    </label>
+      {wrong && (
+        <small id={`${id}-wrong`} className="wrong" role="alert">
+          {wrong}
+        </small>
+      )}
+    </div>
   );
+}
+
+function numberIn(text: string): number {
+  return text.trim() === "" ? NaN : Number(text.replace(",", "."));
+}
+
+/** What is wrong with it as a number, in words. */
+function troubleWith(text: string, [least, most]: Range): string | null {
+  const number = numberIn(text);
+  if (text.trim() === "") return "A number is missing.";
+  if (Number.isNaN(number)) return `“${text.trim()}” is no number.`;
+  if (number < least || number > most) return `Give a number from ${least} to ${most}.`;
+  return null;
 }

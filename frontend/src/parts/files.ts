@@ -1,4 +1,6 @@
-/** Files and whole folders out of a drop or a file dialog, with their paths. */
+/** Files and whole folders out of a drop or a file dialog, with their paths, in order of these. */
+import { byName } from "./naturalOrder";
+
 export interface Dropped {
   file: File;
   path: string;
@@ -23,7 +25,7 @@ export function filesOfInput(list: FileList | null): Dropped[] {
 }
 
 function visible(files: Dropped[]): Dropped[] {
-  return files.filter(({ path }) => !HIDDEN.test(path));
+  return files.filter(({ path }) => !HIDDEN.test(path)).sort((a, b) => byName(a.path, b.path));
 }
 
 async function walk(entry: FileSystemEntry, above: string, found: Dropped[]): Promise<void> {

@@ -1,5 +1,7 @@
 /** What a person can do to the chosen pieces; each is one step of the history. */
 import type { Colour, Id, Op, Piece } from "../api/types";
+import { placedBox } from "../geometry/polygon";
+import { roomNear } from "../geometry/room";
 import { apply, turnAbout, type Point, type Pose } from "../geometry/pose";
 import { bench, pieceOf, placedIds, say, select, withGroups } from "./bench";
 import { randomName } from "./identity";
@@ -59,29 +61,34 @@ function islandNear([x, y]: Point): number {
   return nearest.island;
 }
 
-/** Takes pieces out of the tray, their centres at a point of the board, on top of the others. */
-export function takeOut(ids: readonly Id[], [x, y]: Point): void {
+/**
+ * Takes pieces out of the tray, on top of the others: the first with its centre at a point of the
+ * board, unless it too is to be `clear` of what lies there, as the others are.
+ */
+export function takeOut(ids: readonly Id[], at: Point, clear = false): void {
   const now = bench.get();
   const top = highest() + 1;
-  const island = islandNear([x, y]);
+  const island = islandNear(at);
   const operations: Op[] = [];
-  let right = 0;
+  const taken = placedIds(now).map((id) =>
+    placedBox(pieceOf(now, id)?.outline_mm ?? [], placementOf(now.state, id)),
+  );
   ids.forEach((id, k) => {
     const piece = pieceOf(now, id);
     if (!piece) return;
-    const before = placementOf(now.state, id);
-    const [cx, cy] = apply({ ...before, x_mm: 0, y_mm: 0 }, ...piece.centroid_mm);
-    const width = Math.sqrt(piece.area_mm2) * 1.4;
-    operations.push({
-      op: "place",
-      piece: id,
-      x_mm: x - cx + right,
-      y_mm: y - cy,
-      rotation_deg: before.rotation_deg,
-      island,
-    });
+    const { rotation_deg } = placementOf(now.state, id);
+    const turned = { x_mm: 0, y_mm: 0, rotation_deg };
+    const box = placedBox(piece.outline_mm, turned);
+    const [width, height] = [box.right - box.left, box.bottom - box.top];
+    const [cx, cy] = apply(turned, ...piece.centroid_mm);
+    // From the centre of the piece to the middle of its box.
+    const [dx, dy] = [(box.left + box.right) / 2 - cx, (box.top + box.bottom) / 2 - cy];
+    const wanted: Point = [at[0] + dx, at[1] + dy];
+    const [x, y] = k === 0 && !clear ? wanted : roomNear(wanted, width, height, taken);
+    const pose = { x_mm: x - dx - cx, y_mm: y - dy - cy, rotation_deg };
+    operations.push({ op: "place", piece: id, ...pose, island });
     operations.push({ op: "order", piece: id, z: top + k });
-    right += width;
+    taken.push(placedBox(piece.outline_mm, pose));
   });
   edit(operations);
   select(ids);

@@ -14,7 +14,7 @@ import { placementOf } from "./operations";
 import { createStore } from "./store";
 
 export type Dialog =
-  | { kind: "import"; files: { file: File; path: string }[] }
+  | { kind: "import"; files: { file: File; path: string }[]; draft: boolean }
   | { kind: "cutout"; piece: Id }
   | { kind: "export" }
   | { kind: "compare"; first: Id; second: Id }

@@ -3,8 +3,8 @@
  * until they are confirmed, and sent again after the server was away.
  */
 import { api, Refusal } from "../api/client";
-import type { EditEvent, EditResult, Id, Op, State } from "../api/types";
-import { bench, say } from "./bench";
+import type { EditEvent, EditResult, Hypothesis, Id, Op, State } from "../api/types";
+import { bench, say, type Bench } from "./bench";
 import { isMine, signature } from "./identity";
 import { applied, judgementsAfter, needsPieces, piecesAfter } from "./operations";
 
@@ -22,10 +22,12 @@ let reload: () => Promise<void> = async () => undefined;
 const keptUnder = (p: Id, h: Id) => `reassembly.unsent.${p}.${h}`;
 
 /** Begins anew with a hypothesis as the server knows it. */
-export function begin(state: State, refetch: () => Promise<void>): void {
-  confirmed = state;
+export function begin(found: Hypothesis, refetch: () => Promise<void>): void {
+  confirmed = found.state;
   reload = refetch;
-  show();
+  const { id: hypothesis, can_undo, can_redo } = found;
+  // In one step, so that nobody sees one hypothesis under the name of another.
+  show({ hypothesis, can_undo, can_redo });
 }
 
 /** Forgets what belongs to the hypothesis left behind; its unsent changes stay in the browser. */
@@ -128,11 +130,11 @@ function refreshPieces(operations: readonly Op[]): void {
   );
 }
 
-function show(): void {
+function show(more: Partial<Bench> = {}): void {
   if (!confirmed) return;
   let state = confirmed;
   for (const step of steps) if (step.kind === "edit") state = applied(state, step.operations);
-  bench.set({ state, unsaved: steps.length });
+  bench.set({ ...more, state, unsaved: steps.length });
 }
 
 function keep(): void {
@@ -159,6 +161,12 @@ async function sendFirst(step: Step): Promise<void> {
   const { project, hypothesis } = bench.get();
   if (!project || !hypothesis) {
     steps = [];
+    return;
+  }
+  // Every step before it is confirmed by now, and so it is known whether there is anything to do.
+  if (step.kind !== "edit" && !bench.get()[`can_${step.kind}`]) {
+    steps.shift();
+    show();
     return;
   }
   inFlight = step;

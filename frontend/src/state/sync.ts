@@ -13,14 +13,14 @@ export async function start(): Promise<void> {
   await follow();
 }
 
-/** Runs `work`; a refusal becomes a notice. Answers whether it went well. */
-export async function tell(work: () => Promise<unknown>): Promise<boolean> {
+/** Runs `work`; a refusal becomes a notice, if `wanted` still. Answers whether it went well. */
+export async function tell(work: () => Promise<unknown>, wanted = () => true): Promise<boolean> {
   try {
     await work();
     return true;
   } catch (trouble) {
     if (!(trouble instanceof Refusal)) throw trouble;
-    say(trouble.trouble.what, trouble.trouble.remedy, "bad");
+    if (wanted()) say(trouble.trouble.what, trouble.trouble.remedy, "bad");
     return false;
   }
 }
@@ -94,8 +94,7 @@ async function openHypothesis(id: Id): Promise<void> {
   await tell(async () => {
     const found = await api.hypothesis(project.id, id);
     leave();
-    bench.set({ hypothesis: id, can_undo: found.can_undo, can_redo: found.can_redo });
-    begin(found.state, refetch);
+    begin(found, refetch);
     resume(project.id, id);
     const address = `#/p/${project.id}/h/${id}`;
     if (location.hash !== address) history.replaceState(null, "", address);
@@ -108,8 +107,7 @@ async function refetch(): Promise<void> {
   await tell(async () => {
     await fetchProject(project.id);
     const found = await api.hypothesis(project.id, hypothesis);
-    bench.set({ can_undo: found.can_undo, can_redo: found.can_redo });
-    begin(found.state, refetch);
+    if (bench.get().hypothesis === hypothesis) begin(found, refetch);
   });
 }
 

@@ -1,0 +1,160 @@
+"""Bringing pieces in: what is found can be refused, and what is given up leaves nothing behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.browser.workbench import Hands, Server, bring_in, cut_outs
+from tests.puzzles import drawn_puzzle
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("import") / "workspace").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def hands(chromium: Browser, server: Server) -> Iterator[Hands]:
+    hands = Hands.at(chromium, server)
+    yield hands
+    hands.page.close()
+    assert hands.errors == []
+
+
+def tray_with_ruler(path: Path) -> int:
+    """Three drawn pieces above a ruler, on a plain ground; how many pieces."""
+    rng = np.random.default_rng(1)
+    photo = np.full((760, 1300, 3), (60, 110, 70), np.uint8)
+    fragments = drawn_puzzle(3, seed=2, size_px=400).fragments
+    for k, fragment in enumerate(fragments):
+        crop = fragment.cropped()
+        height, width = crop.mask.shape
+        photo[60 : 60 + height, 60 + 410 * k :][:, :width][crop.mask] = crop.image[crop.mask]
+    cv2.rectangle(photo, (150, 650), (950, 710), (235, 230, 215), -1)
+    noisy = np.clip(photo + rng.normal(0, 1.5, photo.shape), 0, 255).astype(np.uint8)
+    Image.fromarray(noisy).save(path)
+    return len(fragments)
+
+
+def names(hands: Hands) -> list[str]:
+    return [project["name"] for project in hands.server.get("/api/projects")]
+
+
+def test_a_ruler_is_unticked_and_a_piece_can_be_refused(hands: Hands, tmp_path: Path) -> None:
+    page = hands.page
+    count = tray_with_ruler(tmp_path / "ruled.png")
+    hands.drop_files(tmp_path / "ruled.png")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Found in ruled.png").wait_for()
+    ticks = dialog.locator(".things").get_by_role("checkbox")
+    assert ticks.count() == count + 1
+    ruler = dialog.get_by_role("checkbox", name=re.compile("like a ruler"))
+    assert not ruler.is_checked()
+    assert dialog.locator(".things").get_by_text("like a ruler").is_visible()
+    ticks.first.focus()
+    page.keyboard.press("Space")
+    dialog.get_by_label("I know it").click()
+    dialog.get_by_label("One pixel is").click()
+    page.keyboard.type("0.5")
+    dialog.get_by_role("button", name="Bring in", exact=True).click()
+    dialog.wait_for(state="detached")
+    page.locator(".thumb-button").first.wait_for()
+    pieces = hands.pieces()
+    assert len(pieces) == count - 1
+    assert all(piece["width_px"] < 600 for piece in pieces)
+
+
+def test_the_button_follows_what_is_typed(hands: Hands, tmp_path: Path) -> None:
+    page = hands.page
+    hands.drop_files(cut_outs(tmp_path / "typed", drawn_puzzle(2, seed=4)))
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("I know it").click()
+    dialog.get_by_text("Say how large a pixel is").wait_for()
+    button = dialog.get_by_role("button", name="Bring in", exact=True)
+    assert button.is_disabled()
+    field = dialog.get_by_label("One pixel is")
+    field.click()
+    page.keyboard.type("0.05")
+    assert button.is_enabled() and field.input_value() == "0.05"
+    page.keyboard.type("x")
+    assert button.is_disabled()
+    page.keyboard.press("Tab")
+    dialog.get_by_text("“0.05x” is no number").wait_for()
+    field.click()
+    page.keyboard.type("0.5")
+    assert button.is_enabled()
+    page.keyboard.press("Escape")
+
+
+def test_an_import_that_is_given_up_leaves_no_project(hands: Hands, tmp_path: Path) -> None:
+    page = hands.page
+    before = names(hands)
+    folder = cut_outs(tmp_path / "given up", drawn_puzzle(2, seed=4))
+    hands.drop_files(folder)
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Cancel").click()
+    page.get_by_role("heading", name="Projects").wait_for()
+    page.wait_for_timeout(500)
+    assert names(hands) == before
+    assert page.get_by_role("link", name="given up").count() == 0
+    assert page.locator(".notice").count() == 0
+
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no picture")
+    hands.drop_files(broken)
+    dialog.get_by_text("Nothing is left to bring in").wait_for()
+    # The window is closed in the middle, and the server ends without a word.
+    page.goto("about:blank")
+    assert names(hands) == before
+    hands.server.kill()
+    hands.server.start()
+    page.goto(hands.server.url)
+    page.get_by_role("heading", name="Projects").wait_for()
+    assert names(hands) == before
+
+    bring_in(hands, folder, 0.5)
+    assert "given up" in names(hands)
+
+
+def test_files_of_a_folder_come_in_natural_order(hands: Hands, tmp_path: Path) -> None:
+    folder = tmp_path / "natural"
+    cut_outs(folder, drawn_puzzle(3, seed=4))
+    wanted = ["piece1", "piece2", "piece10"]
+    for file, name in zip(sorted(folder.iterdir()), reversed(wanted), strict=True):
+        file.rename(folder / f"{name}.png")
+    hands.drop_files(folder)
+    listed = hands.page.locator(".file-list strong")
+    listed.nth(2).wait_for()
+    assert listed.all_inner_texts() == [f"{name}.png" for name in wanted]
+    hands.page.get_by_label("I know it").click()
+    hands.page.get_by_label("One pixel is").click()
+    hands.page.keyboard.type("0.5")
+    hands.page.get_by_role("dialog").get_by_role("button", name="Bring in", exact=True).click()
+    hands.page.locator(".thumb-button").nth(2).wait_for()
+    assert [piece["name"] for piece in hands.pieces()] == wanted
+
+
+def test_the_example_can_always_be_opened(hands: Hands) -> None:
+    page = hands.page
+    for _ in range(2):
+        page.goto(hands.server.url)
+        page.get_by_role("button", name="Open the example").click()
+        page.locator(".board").wait_for(timeout=60_000)
+        if page.get_by_role("button", name="Skip").count():
+            hands.skip_tour()
+    assert sum(name.startswith("Demo") for name in names(hands)) == 1
