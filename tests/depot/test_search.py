@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from itertools import combinations
 
 import numpy as np
@@ -101,6 +102,15 @@ def test_what_is_in_no_index_is_told(index, tmp_path):
     (tmp_path / "torn.png").write_bytes(b"no picture")
     with pytest.raises(InputError, match=r"torn\.png"):
         find_candidates(tmp_path / "torn.png", index)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "meant"),
+    [("0-1", "0_1"), ("box/0_1", "0_1"), ("0_1x", "mean 0_1?"), ("far from all", "an id such as")],
+)
+def test_ids_like_one_that_is_unknown_are_named(index, wanted, meant):
+    with pytest.raises(InputError, match=re.escape(meant)):
+        find_candidates(wanted, index)
 
 
 def test_groups_hang_together_though_a_stray_link_joins_them():

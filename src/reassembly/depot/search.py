@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 
@@ -49,6 +50,8 @@ SHARPNESS, NOTHING = 24.0, 11.3
 the network learned them."""
 FAINT = 0.02
 """Matches that are less sure do not vote."""
+MEANT = 3
+"""Ids that are proposed for one that is unknown."""
 ENOUGH = 5.0
 """Votes, in sure matches, that count in full even where no other candidate has as many."""
 
@@ -201,9 +204,12 @@ def coded_piece(
     if row is not None:
         return depot.coded(row)
     if not is_image_name(str(fragment)):
+        near = _near(str(fragment), list(depot.pictures()))
         raise InputError(
             f"the index has no fragment {str(fragment)!r}, and it is no picture",
-            "Give a picture, or an id such as puzzle/piece",
+            f"Did you mean {' or '.join(near)}? Otherwise give a picture"
+            if near
+            else "Give a picture, or an id such as puzzle/piece",
             depot.folder,
         )
     digest, coded = code_picture(fragment, mm_per_px)
@@ -211,6 +217,13 @@ def coded_piece(
     coded = replace(coded, id=depot.id_of(Path(fragment).resolve()) or "")
     depot.check_coder(digest)
     return coded
+
+
+def _near(wanted: str, ids: Sequence[str]) -> list[str]:
+    """Ids that may be meant: the same piece of whatever puzzle, then those that are spelt alike."""
+    own = wanted.rpartition("/")[2].casefold()
+    same = [one for one in ids if one.rpartition("/")[2].casefold() == own]
+    return list(dict.fromkeys([*same, *get_close_matches(wanted, ids, MEANT)]))[:MEANT]
 
 
 def with_pictures(depot: Depot, candidates: Sequence[Candidate]) -> list[Candidate]:
