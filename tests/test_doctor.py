@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def test_nothing_is_to_be_mended_here(tmp_path, monkeypatch):
     assert {f.about for f in found} == {
         "system",
         "packages",
+        "extras",
         "libraries",
         "GPU",
         "memory",
@@ -87,6 +89,21 @@ def test_a_broken_torch_and_broken_weights_are_named_with_what_to_do(own_copy, t
     assert "report.html.j2" in of(answer, "files")[0]["what"]
     assert "nowhere is no folder" in of(answer, "folder")[0]["what"]
     assert all(f["remedy"] for f in answer["findings"] if f["state"] == "mend")
+
+
+def test_extras_are_listed_with_how_to_get_those_that_are_missing(tmp_path):
+    """An installation that asks for what is nowhere: the same metadata, with another ray."""
+    about = tmp_path / "reassembly-9.dist-info"
+    about.mkdir()
+    ours = metadata.distribution("reassembly").read_text("METADATA")
+    (about / "METADATA").write_text(ours.replace("Requires-Dist: ray>", "Requires-Dist: rayless>"))
+    _, answer = ask(path=[tmp_path])
+    found = {f["what"].partition(" ")[0]: f for f in of(answer, "extras")}
+    project = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert found.keys() == project["project"]["optional-dependencies"].keys()
+    assert found["depot"]["state"] == "fine" and "depot is installed" in found["depot"]["what"]
+    assert found["ray"]["state"] == "note" and "ray is not installed" in found["ray"]["what"]
+    assert found["ray"]["remedy"].endswith('pip install "reassembly[ray]"')
 
 
 def test_a_damaged_list_of_weights(own_copy):

@@ -47,6 +47,14 @@ COMPILED = (
 """Libraries with compiled parts: they can be installed, and still not work."""
 DISPENSABLE = {"pillow_heif": "HEIC pictures cannot be read without it"}
 """Libraries that only some input needs."""
+EXTRAS = {
+    "depot": "finds joins among thousands of fragments (index, find-joins)",
+    "ray": "shares work out to many machines (--ray)",
+    "dev": "runs the tests",
+    "docs": "builds the documentation",
+    "fuzz": "throws damaged files at the readers",
+}
+"""What can be installed besides, and what it is for."""
 GPU = "GPU"
 PATIENCE_S = 180.0
 """How long one library may take: the first import after an installation is slow."""
@@ -78,7 +86,7 @@ class Finding:
 
 
 def diagnose(folder: str | os.PathLike[str] = ".") -> list[Finding]:
-    """Looks at Python, packages, GPU, memory, weights, the page, the disk and the browser.
+    """Looks at Python, packages, extras, GPU, memory, weights, the page, the disk and the browser.
 
     Args:
         folder: where work is to be done: whether it can be written to, and how much room is left.
@@ -86,6 +94,7 @@ def diagnose(folder: str | os.PathLike[str] = ".") -> list[Finding]:
     parts: dict[str, Callable[[], Iterator[Finding]]] = {
         "system": _system,
         "packages": _packages,
+        "extras": _extras,
         "libraries": _libraries,
         "memory": _memory,
         "weights": _weights,
@@ -213,6 +222,37 @@ def _packages() -> Iterator[Finding]:
     if not wrong:
         what = f"{len(needed)} packages are there, in the versions that are asked for"
         yield Finding("packages", State.fine, what)
+
+
+def _extras() -> Iterator[Finding]:
+    """Which extras are installed whole; what they are for, where they are not."""
+    try:
+        from packaging.requirements import Requirement
+
+        listed = [Requirement(text) for text in metadata.requires("reassembly") or []]
+    except (ImportError, metadata.PackageNotFoundError):  # Told of among the packages.
+        return
+    for extra, purpose in EXTRAS.items():
+        needed = [
+            each.name
+            for each in listed
+            if each.marker is not None
+            and not each.marker.evaluate({"extra": ""})
+            and each.marker.evaluate({"extra": extra})
+        ]
+        missing = [name for name in needed if name != "reassembly" and not _installed(name)]
+        told = f"{extra} is not installed" if missing else f"{extra} is installed"
+        remedy = f'Where wanted: pip install "reassembly[{extra}]"' if missing else ""
+        state = State.note if missing else State.fine
+        yield Finding("extras", state, f"{told}; it {purpose}", remedy)
+
+
+def _installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _package(requirement: Requirement) -> Iterator[Finding]:
