@@ -70,9 +70,9 @@ HEAD = """\
 # Licences
 
 reassembly is under Apache-2.0, and so are the weights that come with it. This page lists what
-`pip install reassembly` installs with it on Linux, macOS and Windows, and what its extras add. It is
-made by `python tools/licences.py` from the packages' own metadata, and a test fails when something
-is missing or its licence is unknown.
+`pip install reassembly` installs with it on Linux, macOS and Windows, and what its extras add. It
+is made by `python tools/licences.py` from the packages' own metadata, and a test fails when
+something is missing or its licence is unknown.
 
 | package | licence | needed by |
 | --- | --- | --- |
