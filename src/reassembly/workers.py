@@ -52,6 +52,9 @@ ATTEMPTS = 3
 LOOK_EVERY_S = 2.0
 KNOCK_S = 10.0
 """How long the head of a cluster may take to answer."""
+GONE_AFTER_S = 15.0
+"""How long it may be silent before we give it up; Ray itself ends the process after 60 s, without
+a word to it."""
 SAY_AFTER_S = 60.0
 """How long a cluster may have no room for us before we say so."""
 SEEN_WITHIN_S = 60.0
@@ -75,6 +78,12 @@ class Cluster:
     """The folder in which the command was given: relative paths mean the same everywhere."""
     token: Path
     """A file in the shared folder, by which a machine shows that it sees it."""
+    head: str
+    """HOST:PORT at which its head answers as long as it is there."""
+
+
+class _HeadLostError(InputError):
+    """The head of the cluster does not answer; nothing may be asked of Ray any more."""
 
 
 def run_each(
@@ -137,12 +146,17 @@ def check_cluster(address: str | None) -> None:
     if address is None:
         return
     _ray()
+    try:
+        _knock(address)  # Ray itself would try for minutes.
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _knock(address: str) -> None:
+    """Raises an error if nobody answers there, and the address says where."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():  # Ray itself would try for minutes.
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
-        except (OSError, OverflowError) as error:
-            raise _no_cluster(address, error) from error
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
 
 
 @contextmanager
@@ -162,9 +176,14 @@ def cluster(address: str | None, shared: str | PathLike[str]) -> Iterator[Cluste
     if ours:
         _connect(ray, address)
     token = Path(shared).resolve() / f".reassembly-{secrets.token_hex(4)}"
+    outside = address.startswith("ray://")
+    head = address if outside else ray.get_runtime_context().gcs_address
     try:
         token.touch()
-        yield Cluster(address, Path.cwd(), token)
+        yield Cluster(address, Path.cwd(), token, head)
+    except _HeadLostError:
+        ours = False
+        raise
     finally:
         with suppress(OSError):
             token.unlink(missing_ok=True)
@@ -375,6 +394,7 @@ def _on_cluster(
     failures, alone_since = 0, time.monotonic()
     try:
         while waiting or busy:
+            _wait_for_head(machines)
             wanted = min(_room(ray, workers, gpu), len(waiting) + len(busy))
             for _ in range(wanted - len(starting) - len(idle) - len(busy)):
                 hand = actor.remote(given, prepare)
@@ -436,14 +456,35 @@ def _on_cluster(
                     InputWarning,
                 )
     except (ray.exceptions.RaySystemError, ConnectionError) as error:
-        raise InputError(
-            f"the Ray cluster at {machines.address} is gone",
-            "Start it and repeat the command; what was done is kept",
-        ) from error
+        raise _gone(machines) from error
+    except _HeadLostError:
+        idle, starting, busy = [], {}, {}
+        raise
     finally:
         for hand in [*idle, *starting.values(), *(hand for hand, _, _ in busy.values())]:
             with suppress(Exception):
                 ray.kill(hand)
+
+
+def _wait_for_head(machines: Cluster) -> None:
+    """Raises unless the head of the cluster answers before long."""
+    until = time.monotonic() + GONE_AFTER_S
+    while True:
+        try:
+            _knock(machines.head)
+            return
+        except OSError as error:
+            if time.monotonic() > until:
+                raise _gone(machines) from error
+        time.sleep(LOOK_EVERY_S)
+
+
+def _gone(machines: Cluster) -> _HeadLostError:
+    return _HeadLostError(
+        f"the head of the Ray cluster at {machines.address} is gone",
+        "What is complete is kept: start the cluster again, or leave --ray out, and repeat the "
+        "command to go on (generate with --resume)",
+    )
 
 
 def _room(ray: Any, workers: int | None, gpu: bool) -> int:

@@ -25,14 +25,21 @@ def ray_cluster(monkeypatch):
     cluster.shutdown()
 
 
+def kill_one(words: str) -> None:
+    """Kills a process of the clusters of this test run, by a part of its command line."""
+    ours = psutil.Process().children(recursive=True)
+    found = [process for process in ours if words in " ".join(process.cmdline())]
+    assert found, f"there is no {words}"
+    found[0].kill()
+
+
 @pytest.fixture
 def kill_a_worker():
-    """Kills one process, at work, of the clusters of this test run."""
+    """Kills one process that is at work."""
+    return lambda: kill_one("_Hand.work")
 
-    def kill() -> None:
-        ours = psutil.Process().children(recursive=True)
-        hands = [p for p in ours if "_Hand.work" in " ".join(p.cmdline())]
-        assert hands, "nobody is at work"
-        hands[0].kill()
 
-    return kill
+@pytest.fixture
+def kill_the_head():
+    """Kills what holds a cluster together."""
+    return lambda: kill_one("gcs_server")

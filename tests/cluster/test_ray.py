@@ -2,7 +2,9 @@
 
 import csv
 import hashlib
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,33 @@ def test_generate_writes_the_same_bytes_though_a_worker_and_a_node_die(
     found = generate("cluster", ray=ray_cluster.address, progress=disturb, **SMALL)
     assert found["puzzles"] == 8 and steps == [(k, 8) for k in range(9)]
     assert digest(tmp_path / "cluster") == digest(made)
+
+
+def test_a_head_that_dies_is_told_and_what_is_done_is_kept(
+    ray_cluster, kill_the_head, made, tmp_path
+):
+    """As a command: Ray ends processes whose head is gone, and would end this one."""
+    out = tmp_path / "cluster"
+    words = [*("--count", "8", "--seed", "3", "--preset", "paper", "--pieces", "3-4")]
+    words = ["generate", *words, "--size", "192", "--out", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "reassembly.cli", *words, "--ray", ray_cluster.address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while process.poll() is None and not list(out.rglob("data.json")):
+        time.sleep(0.1)
+    kill_the_head()
+    said, _ = process.communicate(timeout=120)
+    (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert process.returncode == 2 and "Traceback" not in said
+    assert "the head of the Ray cluster" in line and "repeat the command" in line
+    kept = {path: path.stat().st_mtime_ns for path in out.rglob("data.json")}
+    assert 1 <= len(kept) < 8
+    generate(out, workers=1, resume=True, **SMALL)
+    assert digest(out) == digest(made)
+    assert all(path.stat().st_mtime_ns == then for path, then in kept.items())
 
 
 def test_bench_and_solve_find_the_same_as_one_process(ray_cluster, kill_a_worker, made, tmp_path):
