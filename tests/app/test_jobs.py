@@ -6,13 +6,17 @@ from typing import Any
 
 import psutil
 import pytest
+from shapely import box, unary_union
 
 from reassembly.app.operations import Placement
-from reassembly.app.solving import contradicted
+from reassembly.app.puzzles import pose_of
+from reassembly.app.solving import contradicted, spread_out
 from reassembly.app.tasks import proposal_operation
 from reassembly.pose import Pose
+from reassembly.puzzle import Assembly
 from reassembly.solvers import available_solvers
 from tests.app.live import Listener, Live, cut_outs, live
+from tests.puzzles import drawn_puzzle
 
 SLOW_SOLVER = "genetic"
 """It goes on for long enough to be stopped."""
@@ -67,6 +71,29 @@ def test_a_solve_shows_its_progress_and_ends_as_an_event(server: Live) -> None:
     assert (event["kind"], event["author"]) == ("solve", "Ada")
     server.post(f"/projects/{project}/hypotheses/{hypothesis}/undo", {})
     assert server.get(f"/projects/{project}/hypotheses/{hypothesis}")["placed"] == 0
+    window.close()
+
+
+def test_an_attempt_is_told_as_it_would_be_placed(server: Live) -> None:
+    project, hypothesis = server.project()
+    server.bring_in(project, cut_outs(5), mm_per_px=0.5)
+    pieces = {piece["id"] for piece in server.get(f"/projects/{project}/pieces")}
+    first, *others = sorted(pieces)
+    server.edit(
+        project,
+        hypothesis,
+        {"op": "place", "piece": first, "x_mm": 40.0, "y_mm": 60.0, "island": 3},
+        {"op": "lock", "piece": first, "locked": True},
+        *({"op": "place", "piece": i, "x_mm": 20.0 * k} for k, i in enumerate(others)),
+    )
+    window = Listener(server, project)
+    server.wait(_solve(server, project, hypothesis))
+    window.until(lambda event: event[0] == "job" and event[2]["state"] == "done")
+    previews = [e[2]["preview"] for e in window.events if e[0] == "job" and e[2]["preview"]]
+    # Every piece that may move, on the board or off it: where it lay before, nothing is left.
+    assert previews and all(preview.keys() == set(others) for preview in previews)
+    state = server.get(f"/projects/{project}/hypotheses/{hypothesis}")["state"]
+    assert previews[-1] == {i: state["placements"][i] for i in others}
     window.close()
 
 
@@ -286,3 +313,18 @@ def test_new_islands_get_numbers_that_are_free(number: int) -> None:
     after = proposal_operation(now, poses, {a, b}, ALL).placements
     assert after[a].island == number
     assert after[b].island == 3 - number
+
+
+def test_islands_lie_side_by_side_clear_of_what_is_held() -> None:
+    puzzle = drawn_puzzle(7, seed=1)
+    held, *others = puzzle.ids
+    islands = [{i: Pose(3.0 * k, 5.0)} for k, i in enumerate(others)]
+    # What is held comes last, far to the right of where the others would begin.
+    fixed = {held: Pose(120.0, 40.0)}
+    poses = spread_out(Assembly.of(puzzle, *islands, fixed), puzzle, fixed, (60.0, -30.0))
+    assert (poses[held]["x_mm"], poses[held]["y_mm"]) == (120.0, 40.0)
+    boxes = [box(*puzzle[i].placed(pose_of(pose)).bounds) for i, pose in poses.items()]
+    apart = [one.distance(other) for k, one in enumerate(boxes) for other in boxes[:k]]
+    assert min(apart) > 20.0
+    whole = unary_union(boxes).bounds
+    assert whole[0] >= 60.0 and 0.4 < (whole[2] - whole[0]) / (whole[3] - whole[1]) < 4.0

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from reassembly.app.store import Store
 from reassembly.pose import Pose, wrap_deg
 from reassembly.solvers import available_solvers
+from reassembly.synthetic.make import make_puzzle, recipe
 from tests.browser.workbench import (
+    Box,
     Hands,
     Server,
     bring_in,
     choose_method,
     cut_outs,
+    meet,
     solve,
     wait_solved,
 )
@@ -175,3 +179,54 @@ def test_a_join_accepted_against_locks_is_told_at_once(hands: Hands) -> None:
     page.keyboard.press("l")
     page.get_by_text("locked otherwise than the join you accepted").wait_for(state="detached")
     hands.wait_saved()
+
+
+def around(boxes: list[Box]) -> Box:
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)
+
+
+def lie_apart(hands: Hands) -> int:
+    """How many islands the board shows; none lies on another."""
+    frames = [around(boxes) for boxes in hands.islands().values()]
+    assert not any(meet(one, other) for k, one in enumerate(frames) for other in frames[:k])
+    return len(frames)
+
+
+def test_islands_lie_apart_in_attempts_and_in_the_answer(
+    chromium: Browser, server: Server, tmp_path: Path
+) -> None:
+    hands = Hands.at(chromium, server)
+    folder = tmp_path / "two objects"
+    folder.mkdir()
+    for seed in (3, 5):
+        painted = make_puzzle(recipe("paper", pieces=(3, 3)), seed, 0).puzzle
+        for file in cut_outs(tmp_path / str(seed), painted).iterdir():
+            dpi = 25.4 / painted.mm_per_px
+            Image.open(file).save(folder / f"{seed}-{file.name}", dpi=(dpi, dpi))
+    page = hands.page
+    hands.drop_files(folder)
+    page.get_by_role("dialog").get_by_role("button", name="Bring in", exact=True).click()
+    page.get_by_role("dialog").wait_for(state="detached")
+    # Everything lies on the board already, where attempts will be shown.
+    page.locator(".thumb-button").nth(5).wait_for()
+    page.locator(".thumb-button").first.click()
+    for thumb in page.locator(".thumb-button").all()[1:]:
+        thumb.click(modifiers=["Shift"])
+    page.keyboard.press("Enter")
+    hands.wait_saved()
+    assert len(hands.placed()) == 6
+    choose_method(hands, "joins")
+    solve(hands)
+    page.get_by_text("A solver’s attempt").wait_for(timeout=120_000)
+    most = 0
+    while page.get_by_text("A solver’s attempt").is_visible():
+        most = max(most, lie_apart(hands))
+        page.wait_for_timeout(100)
+    wait_solved(hands)
+    hands.settle()
+    assert most >= 2 and lie_apart(hands) >= 2
+    fit = hands.server.get(f"/api/projects/{hands.project}/hypotheses/{hands.hypothesis}/fit")
+    island = {i: row["island"] for i, row in hands.state()["placements"].items()}
+    assert all(island[o["first"]] == island[o["second"]] for o in fit["overlaps"])
+    page.close()

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.browser.workbench import Hands, Server
+from tests.browser.workbench import PAINTED, Box, Hands, Server, meet
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Locator
 
 pytestmark = pytest.mark.slow
 
@@ -228,3 +228,59 @@ def test_nothing_hangs_over_the_edge(chromium: Browser, server: Server, size) ->
     )
     assert unnamed == []
     page.close()
+
+
+def test_another_hypothesis_comes_into_view(hands: Hands) -> None:
+    page = hands.page
+    here = hands.page.get_by_label("Hypothesis", exact=True).input_value()
+    page.locator(".board").focus()
+    page.keyboard.press("Control+a")
+    hands.page.keyboard.press("i")
+    page.keyboard.press("Control+a")
+    for _ in range(90):
+        page.keyboard.press("Control+ArrowRight")
+    hands.wait_saved()
+    page.keyboard.press("Escape")
+    page.keyboard.press("f")
+    hands.settle()
+    away = page.evaluate("window.reassembly.board.camera")
+    hands.switch_to(PAINTED)
+    box = page.locator(".board").bounding_box()
+    assert box is not None
+    for name in hands.placed():
+        x, y = hands.where(name)
+        assert box["x"] < x < box["x"] + box["width"] and box["y"] < y < box["y"] + box["height"]
+    # What is in view already leaves the view as it is.
+    shown = page.evaluate("window.reassembly.board.camera")
+    page.get_by_role("button", name="Branch this hypothesis").first.click()
+    page.keyboard.press("Enter")
+    hands.until("(before) => !location.hash.endsWith(before)", hands.hypothesis)
+    hands.settle()
+    assert page.evaluate("window.reassembly.board.camera") == shown
+    page.get_by_label("Hypothesis", exact=True).select_option(here)
+    hands.until("(camera) => window.reassembly.board.camera.x_mm > camera.x_mm + 100", shown)
+    hands.settle()
+    assert page.evaluate("window.reassembly.board.camera.x_mm") == pytest.approx(away["x_mm"])
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1024, 768)])
+def test_a_notice_leaves_scale_bar_and_buttons_free(
+    chromium: Browser, server: Server, size: tuple[int, int]
+) -> None:
+    hands = Hands.at(chromium, server, size)
+    hands.open_project("Demo")
+    page = hands.page
+    page.locator(".board").focus()
+    page.keyboard.press("m")
+    page.keyboard.press("g")
+    page.locator(".notice").wait_for()
+    notice = corners(page.locator(".notice"))
+    for other in (".scale-bar", ".zoom", ".tool-hint", ".status-bar"):
+        assert not meet(notice, corners(page.locator(other))), other
+    page.close()
+
+
+def corners(element: Locator) -> Box:
+    box = element.bounding_box()
+    assert box is not None
+    return box["x"], box["y"], box["x"] + box["width"], box["y"] + box["height"]

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.browser.workbench import Hands, Spot
+from tests.browser.workbench import Hands, Spot, meet
 
 pytestmark = pytest.mark.slow
 
@@ -182,3 +182,77 @@ def test_what_others_wrote_is_named(hands: Hands) -> None:
     for package in ("konva", "react", "react-dom", "scheduler"):
         assert re.search(rf"^{package} \d+\.\d+", text, re.MULTILINE)
     assert text.count("Permission is hereby granted") >= 4
+
+
+def test_enter_lays_pieces_of_the_tray_beside_what_lies_there(hands: Hands) -> None:
+    page = hands.page
+    page.locator(".board").focus()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("t")
+    page.keyboard.press("Escape")
+    hands.wait_saved()
+    thumbs = page.locator(".thumb-button")
+    everyone = thumbs.count()
+    thumbs.nth(1).focus()
+    # The focus stays in the tray, so that one Enter after another empties it.
+    for left in range(everyone - 1, everyone - 5, -1):
+        page.keyboard.press("Enter")
+        hands.until("(n) => document.querySelectorAll('.thumb-button').length === n", left)
+    thumbs.nth(0).click()
+    for k in (1, 2):
+        thumbs.nth(k).click(modifiers=["Shift"])
+    page.keyboard.press("Enter")
+    hands.wait_saved()
+    boxes = list(hands.boxes().values())
+    assert len(boxes) == 7
+    assert not any(meet(one, other) for k, one in enumerate(boxes) for other in boxes[:k])
+    shown = page.evaluate(
+        """() => { const { camera, width, height } = window.reassembly.board;
+          const { x_mm, y_mm, px_per_mm } = camera;
+          return [x_mm, y_mm, x_mm + width / px_per_mm, y_mm + height / px_per_mm]; }"""
+    )
+    for left, top, right, bottom in boxes:
+        assert left >= shown[0] and top >= shown[1] and right <= shown[2] and bottom <= shown[3]
+
+
+def test_a_wrong_number_is_told_beside_its_field(hands: Hands) -> None:
+    page = hands.page
+    (name,) = middle_pieces(hands, 1)
+    hands.click(name)
+    page.keyboard.press("i")
+    before = hands.placed()[name]
+    place = page.locator(".place")
+    for text, words in (("abc", "“abc” is no number"), ("1e9", "from -1000000 to 1000000")):
+        place.get_by_label("x", exact=True).click()
+        page.keyboard.type(text)
+        page.keyboard.press("Tab")
+        told = place.get_by_role("alert")
+        assert words in told.inner_text() and "stays" in told.inner_text()
+    assert place.get_by_label("x", exact=True).input_value() == f"{before['x_mm']:.2f}".rstrip("0")
+    place.get_by_label("Angle", exact=True).click()
+    page.keyboard.type("400")
+    page.keyboard.press("Enter")
+    hands.wait_saved()
+    assert place.get_by_label("Angle", exact=True).input_value() == "40"
+    after = hands.placed()[name]
+    assert after["rotation_deg"] == pytest.approx(40.0)
+    assert (after["x_mm"], after["y_mm"]) == (before["x_mm"], before["y_mm"])
+    assert page.locator(".notice").count() == 0
+
+
+def test_undo_and_redo_stop_at_the_ends_without_an_error(hands: Hands) -> None:
+    page = hands.page
+    refused: list[str] = []
+    page.on("response", lambda answer: answer.ok or refused.append(answer.url))
+    (name,) = middle_pieces(hands, 1)
+    hands.click(name)
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    hands.wait_saved()
+    moved = hands.placed()[name]["x_mm"]
+    for keys, times in (("Control+z", 6), ("Control+Shift+Z", 9), ("Control+y", 2)):
+        for _ in range(times):
+            page.keyboard.press(keys)
+    hands.wait_saved()
+    assert hands.placed()[name]["x_mm"] == pytest.approx(moved)
+    assert refused == []

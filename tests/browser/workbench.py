@@ -27,6 +27,12 @@ PAINTED = "As it was painted"
 """The demo's hypothesis with every piece in its place."""
 Spot = tuple[float, float]
 """On the screen, px."""
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+
+def meet(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 @dataclass
@@ -150,6 +156,28 @@ class Hands:
             name,
         )
         return found[0], found[1]
+
+    def boxes(self) -> dict[str, Box]:
+        """Left, top, right and bottom, mm, of every piece that the board shows, by its name."""
+        return {
+            name: tuple(box)
+            for name, box in self.page.evaluate(
+                """() => window.reassembly.board.items.map((item) => {
+                  const { left, top, right, bottom } = window.reassembly.board.boxOf([item]);
+                  return [item.piece.name, [left, top, right, bottom]];
+                })"""
+            )
+        }
+
+    def islands(self) -> dict[int, list[Box]]:
+        """The boxes of the pieces that the board shows, by island."""
+        found: dict[int, list[Box]] = {}
+        boxes = self.boxes()
+        for name, island in self.page.evaluate(
+            "() => window.reassembly.board.items.map((i) => [i.piece.name, i.placement.island])"
+        ):
+            found.setdefault(island, []).append(boxes[name])
+        return found
 
     def scale(self) -> float:
         """Pixels of the screen in a millimetre of the board."""

@@ -20,7 +20,7 @@ from reassembly.puzzle import Assembly, Puzzle
 from reassembly.solvers import solve
 from reassembly.solvers.base import Progress
 
-__all__ = ["JUDGED_SOLVER", "contradicted", "search_joins", "solve_pieces"]
+__all__ = ["JUDGED_SOLVER", "contradicted", "search_joins", "solve_pieces", "spread_out"]
 
 JUDGED_SOLVER = "joins"
 """The one that takes verdicts on joins."""
@@ -48,7 +48,7 @@ def solve_pieces(task: Task) -> dict[str, Any]:
 
     def show(step: Progress) -> None:
         preview = step.preview
-        shown = None if preview is None else lambda: _spread_out(preview, puzzle, fixed, beside)
+        shown = None if preview is None else lambda: spread_out(preview, puzzle, fixed, beside)
         task.report(0.02 + 0.96 * step.fraction, step.stage, shown)
 
     told: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def solve_pieces(task: Task) -> dict[str, Any]:
         "proposals": [
             {
                 "confidence": _overall(assembly),
-                "poses": _spread_out(assembly, puzzle, fixed, beside),
+                "poses": spread_out(assembly, puzzle, fixed, beside),
             }
             for assembly in (answer, *answer.alternatives)
         ]
@@ -187,7 +187,7 @@ def _overall(assembly: Assembly) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def _spread_out(
+def spread_out(
     assembly: Assembly,
     puzzle: Puzzle,
     fixed: Mapping[str, Pose],
