@@ -196,13 +196,16 @@ def disk(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "size"), [("generate", "64k"), ("train", "300k"), ("index", "100k")]
+    ("name", "size"),
+    [("generate", "64k"), ("train", "60k"), ("train", "300k"), ("index", "100k")],
 )
 def test_a_disk_that_is_full(name, size, made, disk, capsys, monkeypatch):
+    """Training is full at 60k while it prepares its puzzles, at 300k with its first checkpoint."""
     out = disk(size) / "out"
     arguments = commands(made, out)[name]
     line = told(capsys, arguments)
     assert str(out) in line and "the disk is full" in line and "Make room" in line
+    assert ("--resume" in line) == (name != "index")
     assert not list(out.rglob(f"{TEMPORARY}*"))
     remount(out.parent, "size=8m")
     give([*arguments, *(["--resume"] if name in {"generate", "train"} else [])], monkeypatch)

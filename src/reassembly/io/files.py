@@ -16,6 +16,7 @@ from pathlib import Path
 from reassembly.errors import InputError
 
 __all__ = [
+    "DISK_FULL",
     "atomic_write",
     "check_output_folder",
     "check_whole",

@@ -32,6 +32,7 @@ from reassembly._version import __version__
 from reassembly.config import Config, config_from_dict, load_config
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.files import (
+    DISK_FULL,
     TEMPORARY,
     atomic_write,
     check_output_folder,
@@ -240,8 +241,8 @@ def _told(folder: Path, about: Mapping[str, Any], settings: Config) -> Iterator[
     """Writes what the run is about, from its first moment on, so that it can be resumed.
 
     Where a mistake ends it, what was told before is told again: settings that were wrong are not
-    taken up by the next attempt. Yields what is to be called when training begins: from then on,
-    something is told in any case, and the history has this attempt.
+    taken up by the next attempt. A full disk is no such mistake. Yields what is to be called when
+    training begins: from then on, something is told in any case, and the history has this attempt.
     """
     if _is_helper():
         yield lambda: None
@@ -255,7 +256,10 @@ def _told(folder: Path, about: Mapping[str, Any], settings: Config) -> Iterator[
     begun: list[bool] = []
     try:
         yield lambda: begun.append(True)
-    except InputError:
+    except InputError as error:
+        if getattr(error.__cause__, "errno", None) in DISK_FULL:  # No fault of the settings.
+            remedy = "Make room, then carry on with --resume"
+            raise InputError(error.what, remedy, error.path) from error.__cause__
         told = folder / "run.json"
         if begun and told in before:
             before[told] = _json({**json.loads(before[told]), "history": about["history"]})
