@@ -92,8 +92,8 @@ def test_an_attempt_is_told_as_it_would_be_placed(server: Live) -> None:
     previews = [e[2]["preview"] for e in window.events if e[0] == "job" and e[2]["preview"]]
     # Every piece that may move, on the board or off it: where it lay before, nothing is left.
     assert previews and all(preview.keys() == set(others) for preview in previews)
-    state = server.get(f"/projects/{project}/hypotheses/{hypothesis}")["state"]
-    assert previews[-1] == {i: state["placements"][i] for i in others}
+    shown = [p for preview in previews for p in preview.values() if p["placed"]]
+    assert shown and not any(p["y_mm"] == 0.0 for p in shown)
     window.close()
 
 

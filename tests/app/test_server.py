@@ -276,9 +276,9 @@ def test_an_interrupted_server_says_so_and_is_no_error(tmp_path: Path) -> None:
 def test_the_demo_is_there_at_once_the_second_time(tmp_path: Path) -> None:
     for _ in range(2):
         with live(tmp_path / "w", "--demo") as server:
-            about = server.get("/about")
             (project,) = server.get("/projects")
-            assert about["demo_project"] == project["id"]
+            assert server.post("/demo")["id"] == project["id"]
+            assert len(server.get("/projects")) == 1
             assert f"/#/p/{project['id']} " in server.log.read_text(encoding="utf-8")
             assert project["pieces"] == 12
             whole = server.get(f"/projects/{project['id']}")
@@ -286,3 +286,15 @@ def test_the_demo_is_there_at_once_the_second_time(tmp_path: Path) -> None:
             assert painted["placed"] == 12
             for piece in whole["pieces"]:
                 assert server.client.get(f"/api/pictures/{piece['picture']}/full.png").is_success
+
+
+def test_a_draft_is_nothing_until_its_pieces_come_in(tmp_path: Path) -> None:
+    with live(tmp_path / "w") as server:
+        made = [server.post("/projects", {"name": n, "draft": True})["id"] for n in ("one", "two")]
+        named, _ = server.project("meant to be empty")
+        server.bring_in(made[0], cut_outs(2), mm_per_px=0.5)
+        assert {p["id"] for p in server.get("/projects")} == {made[0], named}
+        assert server.client.get(f"/api/projects/{made[1]}").status_code == 200
+    with live(tmp_path / "w") as server:
+        assert {p["id"] for p in server.get("/projects")} == {made[0], named}
+        assert server.client.get(f"/api/projects/{made[1]}").status_code == 404

@@ -29,13 +29,15 @@ import {
 } from "./parting";
 import { Pen } from "./pen";
 import { previewOf, withPreview } from "./preview";
-import { boxOfItem, itemsOf, type Item } from "./scene";
+import { boxOfItem, islandsOf, itemsOf, type Item } from "./scene";
 import { Snapshot } from "./snapshot";
 import { Sprites } from "./sprites";
 
 const SETTLED_MS = 120;
 /** Room for rulers and tools, which a fitted view leaves free. */
 const AROUND = { left: 84, top: 92, right: 32, bottom: 60 };
+/** Islands have frames, and names above them. */
+const AROUND_ISLANDS = { left: 94, top: 128, right: 42, bottom: 70 };
 
 export class Board {
   readonly stage: Konva.Stage;
@@ -181,7 +183,8 @@ export class Board {
   /** Shows all that is placed, or `ids` alone. */
   fit(ids: ReadonlySet<Id> | null = null): void {
     const shown = this.items.filter((item) => !ids || ids.has(item.piece.id));
-    this.aim(fitting(this.boxOf(shown), this.width, this.height, AROUND));
+    const around = islandsOf(shown).size > 1 ? AROUND_ISLANDS : AROUND;
+    this.aim(fitting(this.boxOf(shown), this.width, this.height, around));
   }
 
   /** Shows everything, unless these pieces are in view already. */

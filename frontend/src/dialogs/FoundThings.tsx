@@ -40,15 +40,24 @@ export function FoundThings({
 function Crop({ file, thing }: { file: UploadFile; thing: Thing }) {
   const { left_px, top_px, width_px, height_px } = thing;
   const margin = MARGIN * Math.max(width_px, height_px);
-  const view = [left_px - margin, top_px - margin, width_px + 2 * margin, height_px + 2 * margin];
+  const box = {
+    x: left_px - margin,
+    y: top_px - margin,
+    width: width_px + 2 * margin,
+    height: height_px + 2 * margin,
+  };
+  const view = Object.values(box).join(" ");
+  // The inner one cuts off what lies beside.
   return (
-    <svg viewBox={view.join(" ")} aria-hidden>
-      <image
-        href={file.preview ?? ""}
-        width={file.width_px ?? 0}
-        height={file.height_px ?? 0}
-        preserveAspectRatio="none"
-      />
+    <svg viewBox={view} aria-hidden>
+      <svg viewBox={view} {...box}>
+        <image
+          href={file.preview ?? ""}
+          width={file.width_px ?? 0}
+          height={file.height_px ?? 0}
+          preserveAspectRatio="none"
+        />
+      </svg>
     </svg>
   );
 }

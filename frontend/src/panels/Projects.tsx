@@ -49,7 +49,7 @@ export function Projects() {
         <Button icon="add" onClick={create}>
           New project
         </Button>
-        <Button kind="quiet" onClick={() => void example()} disabled={painting}>
+        <Button onClick={() => void example()} disabled={painting}>
           {painting ? "Painting the example…" : "Open the example"}
         </Button>
       </div>

@@ -1,4 +1,4 @@
-/** A dialog over the page, focused on what is marked `data-first`; Esc closes it. */
+/** A dialog over the page, focused on what is marked `data-first`, or its title; Esc closes it. */
 import { useEffect, useId, useRef, type ReactNode } from "react";
 import { IconButton } from "./Button";
 
@@ -16,11 +16,12 @@ export function Modal({
   footer?: ReactNode;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const heading = useRef<HTMLHeadingElement>(null);
   const id = useId();
   useEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
-    shown?.querySelector<HTMLElement>("[data-first]")?.focus();
+    (shown?.querySelector<HTMLElement>("[data-first]") ?? heading.current)?.focus();
     return () => shown?.close();
   }, []);
   return (
@@ -34,7 +35,9 @@ export function Modal({
       }}
     >
       <header>
-        <h2 id={id}>{title}</h2>
+        <h2 id={id} ref={heading} tabIndex={-1}>
+          {title}
+        </h2>
         <IconButton icon="close" label="Close" onClick={onClose} />
       </header>
       <div className="modal-body">{children}</div>

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ JUDGED_SOLVER = "joins"
 """The one that takes verdicts on joins."""
 ISLAND_GAP_MM = 25.0
 SHEET_ASPECT = 1.5
-"""Width over height, about, of islands laid out together."""
+"""Width over height of the screen that islands are laid out for."""
 
 
 def solve_pieces(task: Task) -> dict[str, Any]:
@@ -233,15 +232,23 @@ def _box(island: Mapping[str, Pose], puzzle: Puzzle) -> tuple[NDArray[np.float64
 def _side_by_side(sizes: Sequence[NDArray[np.float64]]) -> list[tuple[float, float]]:
     """Top left corners of boxes (width, height), mm: in rows, with room between all of them."""
     rooms = [(float(w) + ISLAND_GAP_MM, float(h) + ISLAND_GAP_MM) for w, h in sizes]
-    if not rooms:
-        return []
-    whole = math.sqrt(SHEET_ASPECT * sum(w * h for w, h in rooms))
-    width = max(whole, *(w for w, _ in rooms))
+    widths = [sum(w for w, _ in rooms[:count]) for count in range(1, len(rooms) + 1)]
+    layouts = [_in_rows(rooms, width) for width in widths]
+    # The one that can be shown largest on a screen.
+    best = min(layouts, key=lambda layout: max(layout[1], SHEET_ASPECT * layout[2]), default=None)
+    return [] if best is None else best[0]
+
+
+def _in_rows(
+    rooms: Sequence[tuple[float, float]], most: float
+) -> tuple[list[tuple[float, float]], float, float]:
+    """Corners of boxes in rows no wider than `most`, then the width and height of all of them."""
     corners = []
-    x = y = deepest = 0.0
-    for w, h in rooms:
-        if x > 0 and x + w > width:
+    x = y = deepest = whole = 0.0
+    for width, height in rooms:
+        if x > 0 and x + width > most:
             x, y, deepest = 0.0, y + deepest, 0.0
         corners.append((x, y))
-        x, deepest = x + w, max(deepest, h)
-    return corners
+        x, deepest = x + width, max(deepest, height)
+        whole = max(whole, x)
+    return corners, whole, y + deepest
