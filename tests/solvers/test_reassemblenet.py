@@ -32,7 +32,7 @@ from reassembly.solvers.diffusing import Run
 from reassembly.solvers.reassemblenet import SHIPPED, Reassemblenet, contact_and_overlap
 from reassembly.solvers.registry import available_solvers, parse_settings
 from reassembly.texture.resnet import ResNet18
-from reassembly.weights import list_weights, save_weights
+from reassembly.weights import ENCODER, list_weights, save_weights
 from tests.puzzles import drawn_puzzle
 from tests.test_cli import run, write_cutouts, write_puzzle
 
@@ -390,6 +390,17 @@ def test_an_encoder_of_another_width(tmp_path):
     weights = untrained(tmp_path / "w.safetensors", config, texture_dim=32)
     with pytest.raises(InputError, match="32 texture features"):
         ra.solve(PUZZLE, "reassemblenet", weights=weights)
+
+
+def test_an_encoder_that_the_weights_did_not_learn_with(tmp_path):
+    encoder = tmp_path / "encoder.safetensors"
+    save_weights(encoder, ResNet18(8), "texture", {"width": 8, "input_px": 32})
+    model = asdict(config_of("fps", FeatureConfig(encoder=str(encoder))))
+    about = {"model": model, "texture_dim": 64, "window_points": 36, ENCODER: "another"}
+    network = ReassembleNet(config_of("fps", FeatureConfig(encoder=str(encoder))), 64)
+    save_weights(tmp_path / "w.safetensors", network, "reassemblenet", about)
+    with pytest.raises(InputError, match="textures of another encoder"):
+        ra.solve(PUZZLE, "reassemblenet", weights=str(tmp_path / "w.safetensors"))
 
 
 def test_settings_of_other_solvers():

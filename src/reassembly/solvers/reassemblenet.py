@@ -33,7 +33,12 @@ from reassembly.solvers.diffusing import (
 )
 from reassembly.solvers.settings import Device, check_choice
 from reassembly.texture.patches import cut_patches, whole_piece
-from reassembly.weights import list_weights, load_reassemblenet, load_texture_encoder
+from reassembly.weights import (
+    check_learned_with,
+    list_weights,
+    load_reassemblenet,
+    load_texture_encoder,
+)
 
 if TYPE_CHECKING:
     from reassembly.diffusion.reassemblenet import ReassembleNet
@@ -241,7 +246,7 @@ def _load(
     features = model.config.features
     if not (features.local or features.whole):
         return model, None, loaded.sha256
-    encoder, _ = load_texture_encoder(features.encoder)
+    encoder, its_weights = load_texture_encoder(features.encoder)
     expected = int(loaded.config["texture_dim"])
     if encoder.dim != expected:
         raise InputError(
@@ -249,4 +254,5 @@ def _load(
             f"{features.encoder} gives {encoder.dim}",
             "Use the encoder they were trained with",
         )
+    check_learned_with(loaded, its_weights)
     return model, encoder, loaded.sha256

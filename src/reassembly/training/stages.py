@@ -39,7 +39,7 @@ from reassembly.training.validation import (
     validation_loss,
 )
 from reassembly.training.verifying import VerifierStage
-from reassembly.weights import load_module, load_weights
+from reassembly.weights import ENCODER, check_learned_with, load_module, load_weights
 
 __all__ = [
     "BASELINES",
@@ -192,12 +192,22 @@ class PoseStage(PuzzleStage):
         network = ReassembleNet(config.model, **built)
         about = {"model": asdict(config.model), **built}
         super().__init__(config, pool, validation, network, about)
+        self.encoder = None
+        if features.local or features.whole:
+            self.encoder = load_weights(features.encoder, "texture")
+
+    def export(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
+        tensors, about = super().export()
+        learned_with = {} if self.encoder is None else {ENCODER: self.encoder.sha256}
+        return tensors, {**about, **learned_with}
 
     def begin(self, init: str | None) -> None:
         selector = self.network.selector
         weights = None if init is None else load_weights(init, "reassemblenet", "selector")
         if weights is not None and weights.kind == "reassemblenet":
             load_module(self.network, weights, self.about)
+            if self.encoder is not None:
+                check_learned_with(weights, self.encoder)
         elif selector is not None:
             load_module(selector, weights or load_weights("selector", "selector"))
         elif weights is not None:

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from reassembly.texture.encoder import TextureEncoder
 
 __all__ = [
+    "ENCODER",
     "WeightFile",
     "Weights",
     "add_weights",
     "anywhere",
     "cache_folder",
+    "check_learned_with",
     "check_weights",
     "differences",
     "download",
@@ -50,6 +52,8 @@ HERE = Path(__file__).parent
 INDEX = HERE / "index.json"
 RUN_FILE = "weights.safetensors"
 """What a training run leaves in its folder."""
+ENCODER = "encoder_sha256"
+"""Of a configuration: the encoder whose textures the weights learned from."""
 PICKLES = {".pt", ".pth", ".ckpt", ".bin", ".pkl"}
 MAKERS = {
     "selector": "`reassembly train --stage selector` and give that run as --init",
@@ -274,6 +278,17 @@ def load_reassemblenet(name_or_path: str | PathLike[str]) -> tuple[ReassembleNet
         ) from None
     network = _built(partial(ReassembleNet, model, **sizes), weights)
     return network.eval(), weights
+
+
+def check_learned_with(weights: Weights, encoder: Weights) -> None:
+    """Raises `InputError` where weights say that they learned from another encoder's textures."""
+    learned_with = weights.config.get(ENCODER)
+    if learned_with is not None and learned_with != encoder.sha256:
+        raise InputError(
+            f"the weights {weights.name} learned from textures of another encoder than "
+            f"{encoder.name} is",
+            "Use the encoder that they were trained with, or train them again",
+        )
 
 
 def load_texture_encoder(name_or_path: str | PathLike[str]) -> tuple[TextureEncoder, Weights]:
