@@ -14,7 +14,7 @@ const Dialogs = lazy(dialogs);
 
 export function App() {
   const project = useStore(bench, (now) => now.project?.id ?? null);
-  const asked = useStore(bench, (now) => now.dialog !== null);
+  const dialog = useStore(bench, (now) => now.dialog?.kind ?? null);
   const theme = useStore(view, (now) => now.theme);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
@@ -28,8 +28,8 @@ export function App() {
     <>
       <Suspense>{project ? <Workbench key={project} /> : <Projects />}</Suspense>
       <DropZone />
-      <Suspense>{asked && <Dialogs />}</Suspense>
-      <Notices />
+      <Suspense>{dialog && <Dialogs />}</Suspense>
+      {(!dialog || dialog === "tour") && <Notices />}
     </>
   );
 }

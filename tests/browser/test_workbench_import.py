@@ -158,3 +158,32 @@ def test_the_example_can_always_be_opened(hands: Hands) -> None:
         if page.get_by_role("button", name="Skip").count():
             hands.skip_tour()
     assert sum(name.startswith("Demo") for name in names(hands)) == 1
+
+
+def test_a_tray_without_a_scale_and_a_failed_import_are_told_in_the_dialog(
+    hands: Hands, tmp_path: Path
+) -> None:
+    page = hands.page
+    tray_with_ruler(tmp_path / "tray.png")
+    hands.drop_files(tmp_path / "tray.png")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Found in").wait_for()
+    button = dialog.get_by_role("button", name="Bring in", exact=True)
+    dialog.get_by_label("From the files").click()
+    dialog.get_by_text("tray.png tells no scale").wait_for()
+    assert button.is_disabled()
+    dialog.get_by_label("Two clicks on a ruler").click()
+    box = dialog.locator("svg[aria-label^=Photograph]").bounding_box()
+    assert box is not None
+    for x in (200, 202):
+        page.mouse.click(box["x"] + x, box["y"] + 200)
+    button.click()
+    notice = dialog.locator(".notice", has_text="too near")
+    notice.wait_for()
+    # Nothing lies over it, and the buttons are free to try again.
+    over = "(e) => { const b = e.getBoundingClientRect(); return e.contains("
+    over += "document.elementFromPoint(b.left + b.width / 2, b.top + b.height / 2)); }"
+    assert notice.evaluate(over)
+    assert button.is_enabled() and button.evaluate(over)
+    page.keyboard.press("Escape")
+    page.get_by_role("heading", name="Projects").wait_for()

@@ -65,9 +65,10 @@ export function ImportDialog({
   }, []);
 
   const readable = upload?.files.filter((file) => !file.error && file.kind !== "other") ?? [];
-  const trays = readable.filter(
-    (file) => file.things.length && (mode === "tray" || (mode === "auto" && file.tray)),
+  const cut = readable.filter(
+    (file) => file.kind === "photograph" && (mode === "tray" || (mode === "auto" && file.tray)),
   );
+  const trays = cut.filter((file) => file.things.length);
   const usable = readable.filter(
     (file) => !trays.includes(file) || file.things.some((thing) => !refused.has(thing)),
   );
@@ -114,13 +115,17 @@ export function ImportDialog({
       if (pieces.length === 1) select(pieces);
     });
 
+  // Of many files, only the first are looked at closely before they come in.
+  const unscaled = cut.find((file) => file.preview && !file.mm_per_px);
   const missing = !usable.length
     ? "Nothing is left to bring in."
-    : scaleOf(scale)
-      ? null
-      : scale.by === "number"
-        ? "Say how large a pixel is."
-        : "Click both ends of a length.";
+    : scale.by === "files" && unscaled
+      ? `${unscaled.name} tells no scale: click a ruler in it, or give a number.`
+      : scaleOf(scale)
+        ? null
+        : scale.by === "number"
+          ? "Say how large a pixel is."
+          : "Click both ends of a length.";
   return (
     <Modal
       wide
@@ -181,7 +186,7 @@ export function ImportDialog({
               />
             </label>
           </div>
-          <ScaleChoice files={usable} scale={scale} onChange={setScale} />
+          <ScaleChoice files={usable} guessed={!unscaled} scale={scale} onChange={setScale} />
         </div>
       )}
     </Modal>

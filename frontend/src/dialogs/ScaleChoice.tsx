@@ -25,10 +25,13 @@ export function scaleOf(scale: Scale): { mm_per_px: number | null; rulers: Ruler
 
 export function ScaleChoice({
   files,
+  guessed,
   scale,
   onChange,
 }: {
   files: readonly UploadFile[];
+  /** Whether a scale that no file tells is guessed. */
+  guessed: boolean;
   scale: Scale;
   onChange: (scale: Scale) => void;
 }) {
@@ -51,7 +54,9 @@ export function ScaleChoice({
           <small>
             {dpi?.mm_per_px
               ? `${dpi.name} says ${trim(dpi.mm_per_px, 4)} mm per pixel`
-              : "The pictures tell no resolution; a guess is made, and marked as such."}
+              : guessed
+                ? "The pictures tell no resolution; a guess is made, and marked as such."
+                : "The photograph tells no resolution, and pieces are not cut out without."}
           </small>
         </span>
       </label>

@@ -1,6 +1,7 @@
 /** A dialog over the page, focused on what is marked `data-first`, or its title; Esc closes it. */
 import { useEffect, useId, useRef, type ReactNode } from "react";
 import { IconButton } from "./Button";
+import { Notices } from "./Notices";
 
 export function Modal({
   title,
@@ -42,6 +43,8 @@ export function Modal({
       </header>
       <div className="modal-body">{children}</div>
       {footer && <footer>{footer}</footer>}
+      {/* Outside of the dialog they would lie behind it. */}
+      <Notices />
     </dialog>
   );
 }
