@@ -54,6 +54,37 @@ def test_overlaps_are_hatched_and_gaps_are_told(hands: Hands) -> None:
     assert fit["overlaps"] and fit["gaps"]
 
 
+def test_no_overlap_is_told_between_islands(hands: Hands) -> None:
+    page = hands.page
+    first, second = two_neighbours(hands)
+    start, end = hands.where(first), hands.where(second)
+    around = {"x": end[0] - 30, "y": end[1] - 30, "width": 60, "height": 60}
+
+    def marked() -> float:
+        """How much of the screen the marks change, while a piece is held over another."""
+        page.mouse.move(*start)
+        page.mouse.down()
+        page.mouse.move(*end, steps=6)
+        page.wait_for_timeout(300)
+        shots = []
+        for _ in range(2):
+            shots.append(seen(hands, around))
+            page.keyboard.press("r")
+            page.wait_for_timeout(300)
+        page.mouse.move(*start, steps=6)
+        page.mouse.up()
+        hands.wait_saved()
+        return float((np.abs(shots[0] - shots[1]).max(axis=2) > 30).mean())
+
+    assert marked() > 0.3
+    hands.click(first)
+    page.keyboard.press("i")
+    page.get_by_label("Island").select_option("2")
+    hands.wait_saved()
+    page.locator(".board").focus()
+    assert marked() < 0.01
+
+
 def test_zoom_fit_and_measure(hands: Hands) -> None:
     page = hands.page
     scale = hands.scale()
