@@ -10,7 +10,7 @@ import { ImportDialog } from "./ImportDialog";
 import { NameDialog } from "./NameDialog";
 import { Tour } from "./Tour";
 
-export default function Dialogs() {
+export function Dialogs() {
   const dialog = useStore(bench, (now) => now.dialog);
   const close = () => open(null);
   switch (dialog?.kind) {

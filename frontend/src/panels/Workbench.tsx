@@ -10,7 +10,7 @@ import { StatusBar } from "./StatusBar";
 import { TopBar } from "./TopBar";
 import { Tray } from "./Tray";
 
-export default function Workbench() {
+export function Workbench() {
   const tray = useStore(view, (now) => now.tray);
   const side = useStore(view, (now) => now.side);
   const board = useRef<Board | null>(null);

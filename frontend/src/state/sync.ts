@@ -8,9 +8,10 @@ let stream: EventSource | null = null;
 const waiters = new Map<Id, ((job: Job) => void)[]>();
 
 export async function start(): Promise<void> {
-  void tell(async () => bench.set({ about: await api.about() }));
   window.addEventListener("hashchange", () => void follow());
   await follow();
+  // Last, since the server has to look at every solver first.
+  await tell(async () => bench.set({ about: await api.about() }));
 }
 
 /** Runs `work`; a refusal becomes a notice, if `wanted` still. Answers whether it went well. */
