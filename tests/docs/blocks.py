@@ -1,12 +1,12 @@
-"""The commands and snippets of the documentation: found, checked, and run.
+"""The commands and snippets of the documentation: found, and checked.
 
 A fenced block of shell commands or Python is run, in order with the others of its page, unless an
 HTML comment before it says otherwise:
 
-    <!-- test: slow -->    run among the slow tests
-    <!-- test: parse -->   only checked, since it needs a GPU, a network, hours or data of others
+    <!-- test: slow -->             run among the slow tests
+    <!-- test: parse, REASON -->    only checked, since it cannot be run here
 
-Commands that would take long are run with the few options of `TINY` added.
+What would take long, or another machine, is run small: see `tiny`.
 """
 
 from __future__ import annotations
@@ -34,20 +34,12 @@ PAGES = sorted(
 SHELL = {"sh", "bash", "console"}
 MODES = {"run", "slow", "parse"}
 BLOCK = re.compile(
-    r"(?:^ *<!-- test: (?P<mode>\w+) -->\n+)?^(?P<indent> *)```(?P<kind>\w+)\n"
+    r"(?:^ *<!-- test: (?P<mode>\w+)(?:, (?P<reason>[^\n]+))? -->\n+)?"
+    r"^(?P<indent> *)```(?P<kind>\w+)\n"
     r"(?P<text>.*?)^(?P=indent)```$",
     re.M | re.S,
 )
 INLINE = re.compile(r"`(reassembly [a-z][^`]*)`")
-SMALL = "--pieces 3 --size 256 --workers 1"
-TINY = {
-    "generate": f"--count 2 {SMALL}",
-    "prepare": f"--count 4 {SMALL}",
-    "train": "--steps 2 --device cpu --workers 1 --set training.batch=2 "
-    "--set training.validate_every=0 --set data.puzzles=4 --set data.pieces=[3,3] "
-    "--set data.size_px=256",
-}
-"""What makes a command quick; of an option given twice, the last counts."""
 TUTORIAL_SOLVERS = {"heap"}
 """Of a package that a page tells how to write."""
 
@@ -59,6 +51,8 @@ class Block:
     kind: str
     mode: str
     text: str
+    reason: str | None = None
+    """Why it is only parsed."""
 
     @property
     def name(self) -> str:
@@ -77,17 +71,20 @@ def blocks(page: Path) -> list[Block]:
         mode = match["mode"] or "run"
         if mode not in MODES:
             raise ValueError(f"{page}:{line}: there is no way to test called {mode!r}")
-        found.append(Block(page, line, match["kind"], mode, body))
+        found.append(Block(page, line, match["kind"], mode, body, match["reason"]))
     return found
 
 
 def files(page: Path) -> dict[str, str]:
-    """What a page tells to write: YAML blocks that begin with the name of a file."""
+    """What a page tells to write: YAML blocks that begin with the name of a file, and blocks that
+    come after nothing but one."""
     text = page.read_text(encoding="utf-8")
-    return {
-        found[1]: found[0]
-        for found in re.findall(r"^```yaml\n(# (\w+\.yaml)\n.*?)^```$", text, re.M | re.S)
+    found = {
+        name: body
+        for body, name in re.findall(r"^```yaml\n(# (\w+\.yaml)\n.*?)^```$", text, re.M | re.S)
     }
+    named = re.findall(r"`([\w.]+)`:\n\n```\w+\n(.*?)^```$", text, re.M | re.S)
+    return found | dict(named)
 
 
 def commands(block: Block) -> list[list[str]]:
@@ -214,18 +211,6 @@ def check_python(words: list[str]) -> None:
     finally:
         argparse.ArgumentParser.parse_args = parse  # type: ignore[method-assign]
     raise AssertionError(f"{words[1]} takes no arguments")
-
-
-def run(words: list[str]) -> None:
-    """Runs a command of ours here, or checks that of another program."""
-    if Path(words[0]).name != "reassembly":
-        check(words)
-        return
-    more = shlex.split(TINY.get(words[1], ""))
-    code = typer.main.get_command(app).main(
-        [*words[1:], *more], "reassembly", standalone_mode=False
-    )
-    assert code in (None, 0), f"{shlex.join(words)} ended with {code}"
 
 
 def run_python(block: Block, names: dict[str, Any]) -> None:

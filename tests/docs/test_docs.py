@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import reassembly as ra
 from reassembly.synthetic.dataset import generate
@@ -19,9 +22,11 @@ from tests.docs.blocks import (
     commands,
     files,
     inline_commands,
-    run,
     run_python,
 )
+from tests.docs.tiny import Reader
+from tests.puzzles import drawn_puzzle
+from tests.test_cli import write_puzzle
 
 ALL = [block for page in PAGES for block in blocks(page)]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -49,6 +54,22 @@ def given(tmp_path_factory) -> Path:
     (folder / "fragments" / "fragment_00.png").rename(folder / "fragments" / "RPf_00194.png")
     for name in ("puzzles", "trays", "REPAIR"):
         shutil.copytree(folder / "made", folder / name)
+    for number, name in enumerate(("box1", "box3")):
+        box = shutil.copytree(
+            folder / "made" / "train" / f"puzzle_0000{number}", folder / "boxes" / name
+        )
+        for path in (box / "data.json", box / "labels.npz"):
+            path.unlink()
+        (box / "scale.json").write_text('{"mm_per_px": 0.5}')
+    (box / "fragment_00.png").rename(box / "RPf_00194.png")
+    shutil.copy(box / "fragment_01.png", folder / "new.png")
+    with Image.open(box / "fragment_02.png") as piece:
+        ground = Image.new("RGB", (piece.width + 80, piece.height + 80), "white")
+        ground.paste(piece, (40, 40), piece)
+        ground.save(folder / "photo.jpg", quality=95)
+    write_release(folder / "repair", folder / "2D_SOLVED.zip")
+    for seed in (1, 2):
+        write_puzzle(folder / "my-frescoes" / f"p{seed}", drawn_puzzle(3, seed=seed, size_px=140))
     for source in ra.find_puzzles(folder / "puzzles"):
         ra.solve(source.load(), "ring").save(folder / "predictions" / source.id)
     pieces = sorted(path.stem for path in (folder / "fragments").glob("*.png"))
@@ -56,6 +77,16 @@ def given(tmp_path_factory) -> Path:
         text = f"first,second,x_mm,y_mm,rotation_deg\n{pair[0]},{pair[1]},40,0,0\n"
         (folder / f"{name}.csv").write_text(text)
     return folder
+
+
+def write_release(folder: Path, archive: Path) -> None:
+    """Puzzles as RePAIR's release has them, one of them for tests; and as it is downloaded."""
+    for number in range(2):
+        puzzle = replace(drawn_puzzle(2, seed=number, size_px=100), id=f"RPobj_g2_o{number:04d}")
+        write_puzzle(folder / f"puzzle_{number + 1:07d}_RP_group_2", puzzle)
+    with zipfile.ZipFile(archive, "w") as file:
+        for part in sorted(folder.rglob("*")):
+            file.write(part, f"SOLVED/{part.relative_to(folder).as_posix()}")
 
 
 @pytest.fixture
@@ -66,7 +97,7 @@ def here(given, tmp_path, monkeypatch) -> Path:
     return tmp_path / "here"
 
 
-def walk_through(page: Path, here: Path, modes: set[str]) -> None:
+def walk_through(page: Path, here: Path, monkeypatch, modes: set[str]) -> None:
     """Does what a page says, from its top to its end, as a reader would."""
     names: dict[str, object] = {"__name__": page.stem}
     if page.stem == "metrics":
@@ -74,29 +105,26 @@ def walk_through(page: Path, here: Path, modes: set[str]) -> None:
         names["assembly"] = ra.solve(names["puzzle"], "ring")
     for name, text in files(page).items():
         (here / name).write_text(text, encoding="utf-8")
-    for block in blocks(page):
-        if block.mode not in modes:
-            continue
-        if block.kind == "python":
-            run_python(block, names)
-            continue
-        for words in commands(block):
-            clear(words)
-            run(words)
-
-
-def clear(words: list[str]) -> None:
-    """Removes what an earlier block of the page left where a command writes."""
-    if "--out" in words and words[1] in {"solve", "joins"}:
-        out = Path(words[words.index("--out") + 1])
-        if out.is_dir():
-            shutil.rmtree(out)
+    with Reader(monkeypatch) as reader:
+        for block in blocks(page):
+            if block.mode not in modes:
+                continue
+            if block.kind == "python":
+                run_python(block, names)
+                continue
+            for words in commands(block):
+                reader.run(words)
 
 
 def test_there_is_something_to_test():
     assert len(ALL) > 40
     assert {block.kind for block in ALL} >= {"sh", "python"}
     assert sum(block.mode == "run" for block in ALL) > 10
+
+
+def test_what_is_not_run_says_why():
+    silent = [block.name for block in ALL if (block.mode == "parse") != bool(block.reason)]
+    assert silent == []
 
 
 @pytest.mark.parametrize("block", [b for b in ALL if b.kind != "python"], ids=lambda b: b.name)
@@ -113,14 +141,14 @@ def test_commands_in_sentences_exist_with_their_options(page: Path):
 
 
 @pytest.mark.parametrize("page", WITH_CODE["run"], ids=lambda p: p.stem)
-def test_pages_do_what_they_say(page: Path, here: Path):
-    walk_through(page, here, {"run"})
+def test_pages_do_what_they_say(page: Path, here: Path, monkeypatch):
+    walk_through(page, here, monkeypatch, {"run"})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE["slow"], ids=lambda p: p.stem)
-def test_pages_do_what_they_say_though_it_takes_long(page: Path, here: Path):
-    walk_through(page, here, {"run", "slow"})
+def test_pages_do_what_they_say_though_it_takes_long(page: Path, here: Path, monkeypatch):
+    walk_through(page, here, monkeypatch, {"run", "slow"})
 
 
 def test_python_that_is_not_run_is_at_least_python():

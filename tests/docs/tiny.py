@@ -1,0 +1,212 @@
+"""The commands of the documentation, run: as the pages have them, but small.
+
+A page shows what a reader types. What is run in its place, to be quick and to need one machine
+without a GPU, is told by the tables below, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+import typer
+
+from reassembly.cli import app
+from tests.docs.blocks import ROOT, check
+
+SMALL = "--pieces 3 --size 256 --workers 1"
+MORE = {
+    "generate": f"--count 2 {SMALL}",
+    "prepare": f"--count 4 {SMALL}",
+    "train": "--steps 2 --device cpu --workers 1 --set training.batch=2 "
+    "--set training.validate_every=0 --set data.puzzles=4 --set data.pieces=[3,3] "
+    "--set data.size_px=256",
+    "reproduce": "--puzzles 1 --minutes 0.05",
+    "serve": "--no-browser --workspace workspace",
+    "ray": "--block --num-cpus 1 --object-store-memory 80000000 --include-dashboard false "
+    "--disable-usage-stats",
+}
+"""What makes a command quick; of an option given twice, the last counts."""
+UNLESS_GIVEN = {"reproduce": {"--only": "semi-synthetic", "--solver": "greedy"}}
+"""Likewise, of options that may be given several times."""
+BESIDE = {"--devices": "--config tiny"}
+"""Likewise, of commands that have an option."""
+VALUES = {
+    "--device": "cpu",
+    "--workers": "1",
+    "--split": "train",
+    "--devices": "2",
+    "--nodes": "1",
+    "--nnodes": "1",
+    "--nproc-per-node": "2",
+}
+"""Values of options that are replaced where they are given."""
+WORDS = {
+    "data/test/puzzle_00004": "data/train/puzzle_00000",
+    "training.accumulate=4": "training.accumulate=2",
+    "training.accumulate=8": "training.accumulate=2",
+}
+"""Other words that are replaced."""
+PATIENCE_S = 120.0
+
+
+class Reader:
+    """Does what pages say, in the working folder; ends what is still running when it leaves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+        self.running: list[subprocess.Popen[bytes]] = []
+        self.ports: dict[str, int] = {}
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self.running):
+            family = psutil.Process(process.pid).children(recursive=True)
+            process.terminate()
+            process.wait(PATIENCE_S)
+            for left in psutil.wait_procs(family, 5)[1]:
+                left.kill()
+
+    def run(self, words: list[str]) -> None:
+        """Runs a command of ours, or of Ray or torchrun; checks that of another program."""
+        program = Path(words[0]).name
+        small = self.small(words)
+        clear(name_of(words), small)
+        if program == "ray":
+            self.start_ray(small)
+        elif program == "torchrun":
+            self.finish(["-m", "torch.distributed.run", *small[1:]])
+        elif program == "python" and words[1].startswith("benchmarks/"):
+            self.finish([str(ROOT / small[1]), *small[2:]])
+        elif words == ["pip", "install", "."]:
+            self.install()
+        elif program != "reassembly":
+            check(words)
+        elif words[1] == "serve":
+            self.serve(small)
+        elif "--devices" in words:  # It starts itself again, which a test must not.
+            self.finish(["-m", "reassembly.cli", *small[1:]])
+        else:
+            command: Any = typer.main.get_command(app)
+            code = command.main(small[1:], "reassembly", standalone_mode=False)
+            assert code in (None, 0), f"{shlex.join(small)} ended with {code}"
+
+    def small(self, words: list[str]) -> list[str]:
+        """The command that is run in the place of a page's."""
+        name = name_of(words)
+        found = [self.at(WORDS.get(word, word)) for word in words]
+        for place, word in enumerate(found[:-1]):
+            if word in VALUES:
+                found[place + 1] = VALUES[word]
+        for option, value in UNLESS_GIVEN.get(name, {}).items():
+            found += [] if option in words else [option, value]
+        for option, more in BESIDE.items():
+            found += shlex.split(more) if option in words else []
+        return [*found, *shlex.split(MORE.get(name, ""))]
+
+    def at(self, word: str) -> str:
+        """Another machine's port, such as FIRST:6379, as a free one of this machine."""
+        host, _, port = word.rpartition(":")
+        if not port.isdecimal() or not (host.isupper() and host.isalpha()):
+            return word
+        return f"127.0.0.1:{self.ports.setdefault(port, free_port())}"
+
+    def finish(self, arguments: list[str]) -> None:
+        """Runs a program of Python's to its end."""
+        done = subprocess.run(
+            [sys.executable, *arguments], capture_output=True, text=True, timeout=300, env=alone()
+        )
+        assert done.returncode == 0, f"{shlex.join(arguments)}\n{done.stdout}{done.stderr}"
+
+    def install(self) -> None:
+        """Installs the package that the page tells to write, for this test and what it starts."""
+        own = Path("package").absolute()
+        own.mkdir()
+        for name in [path for path in Path().glob("*.*") if path.suffix in {".py", ".toml"}]:
+            name.rename(own / name)
+        offline = ("--no-deps", "--no-index", "--no-build-isolation", "--target", str(own / "site"))
+        self.finish(["-m", "pip", "install", "--quiet", *offline, str(own)])
+        places = [str(own / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.monkeypatch.setenv("PYTHONPATH", os.pathsep.join(places))
+        self.monkeypatch.syspath_prepend(own / "site")
+
+    def start_ray(self, words: list[str]) -> None:
+        if "--head" in words:
+            place = words.index("--port") + 1
+            words[place] = str(self.ports.setdefault(words[place], free_port()))
+        port = int(words[place]) if "--head" in words else None
+        ray = Path(sys.executable).parent / "ray"
+        self.running.append(subprocess.Popen([str(ray), *words[1:]], env=alone()))
+        until = time.monotonic() + PATIENCE_S
+        while port is not None:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1.0).close()
+                break
+            except OSError:
+                assert time.monotonic() < until, "Ray does not start"
+                time.sleep(0.2)
+
+    def serve(self, words: list[str]) -> None:
+        """Starts a server, asks it for its page, and stops it."""
+        port = free_port()
+        command = [sys.executable, "-m", "reassembly.cli", *words[1:], "--port", str(port)]
+        with Path("serve.log").open("wb") as log:
+            server = subprocess.Popen(command, stdout=log, stderr=log, env=alone())
+        try:
+            answer = answered(f"http://127.0.0.1:{port}/")
+        finally:
+            server.terminate()
+            server.wait(30)
+        said = Path("serve.log").read_text(encoding="utf-8")
+        refused = answer.status_code in (401, 403) and "token" in said
+        assert answer.status_code == 200 or refused, f"{answer.status_code}: {said}"
+
+
+def name_of(words: list[str]) -> str:
+    """The command of ours that is given, or the program."""
+    program = Path(words[0]).name
+    return {"reassembly": words[1], "torchrun": "train"}.get(program, program)
+
+
+def clear(name: str, words: list[str]) -> None:
+    """Removes what an earlier command of the page left where this one writes."""
+    writes = {"solve", "joins", "train", "data", "generate", "prepare"}
+    if "--out" in words and name in writes and "--resume" not in words:
+        out = Path(words[words.index("--out") + 1])
+        if out.is_dir():
+            shutil.rmtree(out)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def answered(url: str) -> httpx.Response:
+    """What a server says, once it says something."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return httpx.get(url, follow_redirects=True)
+        except httpx.TransportError:
+            assert time.monotonic() < until, f"nobody answers at {url}"
+            time.sleep(0.2)
+
+
+def alone() -> dict[str, str]:
+    """The environment of processes, of which several share this machine."""
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_enable_metrics_collection": "0"}
+    return {**os.environ, **quiet, "OMP_NUM_THREADS": "1"}
