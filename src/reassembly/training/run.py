@@ -165,7 +165,9 @@ def train(
             what, remedy = "there is no such file or folder", f"Name its place with {option}"
             raise InputError(what, remedy, source)
     if stage == "judge":
-        return _judge(folder, data=learn, init=init, settings=settings, preparing=preparing)
+        return _judge(
+            folder, data=learn, init=init, settings=settings, steps=steps, preparing=preparing
+        )
     if init is not None:
         check_weights(init, settings.system if stage in ("pretrain", "finetune") else stage)
     accelerator = _accelerator(device)
@@ -215,9 +217,14 @@ def _judge(
     data: str | PathLike[str] | None,
     init: str | PathLike[str] | None,
     settings: Config,
+    steps: int | None,
     preparing: Callable[[int, int, str], None] | None,
 ) -> Outcome:
-    """Fits the judge of joins: a matter of a minute, which needs no checkpoints."""
+    """Fits the judge of joins: a matter of a minute, which needs no checkpoints.
+
+    Args:
+        steps: in the place of its own, which are not those of the other stages.
+    """
     from reassembly.training.judging import JudgeSettings, train_judge
 
     if data is None:
@@ -230,6 +237,8 @@ def _judge(
     _make(folder)
     about = _about(folder, "judge", data, None, init)
     wanted = JudgeSettings(seed=settings.training.seed)
+    if steps is not None:
+        wanted = replace(wanted, steps=steps)
     with _told(folder, about, settings) as begins, disk_told(folder):
         begins()
         weights = train_judge(folder, data, os.fspath(init), wanted, preparing)
