@@ -1495,7 +1495,8 @@ def _keep_exit_code() -> None:
 
 
 def _fate(error: BaseException) -> InputError | None:
-    """What befell the machine, not the program: a full disk, a lack of memory, a lost GPU."""
+    """What befell the machine, not the program: a full disk, a lack of memory, a lost GPU or
+    neighbour."""
     from reassembly.io.files import disk_error
 
     cause: BaseException | None = error
@@ -1509,6 +1510,10 @@ def _fate(error: BaseException) -> InputError | None:
         if isinstance(cause, MemoryError) or "can't allocate memory" in text:
             remedy = "Close other programs, or take less at a time, such as fewer --workers"
             return InputError("there is not enough memory", remedy)
+        if kind.startswith("Dist") or (kind == "RuntimeError" and "gloo" in text):  # torch's.
+            what = f"another process of this run died or is out of reach ({text.splitlines()[0]})"
+            remedy = "Repeat the command with --resume, on every machine; what was saved is kept"
+            return InputError(what, remedy)
         if kind in {"RuntimeError", "AcceleratorError"} and ("CUDA" in text or "cuDNN" in text):
             remedy = "See what nvidia-smi says, then repeat the command, or use --device cpu"
             return InputError(f"the GPU is gone or failed ({text.splitlines()[0]})", remedy)
