@@ -5,12 +5,15 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from reassembly.config import FeatureConfig
+from reassembly.training import run
 from reassembly.training.prepare import made_puzzles, prepare
 from reassembly.training.textures import keep_patches
 
@@ -31,9 +34,11 @@ def pool(tmp_path_factory):
     return folder
 
 
-def train(out, *more, launcher=()):
+def start(pool, out, *more, stage="pretrain", steps=6, launcher=()):
+    wishes = ["--stage", stage, "--config", "tiny", "--steps", str(steps), "--data", str(pool)]
+    wishes += ["--out", str(out), "--device", "cpu", *SHARED, *more]
     return subprocess.Popen(
-        [sys.executable, *launcher, *("-m", "reassembly.cli", "train"), "--out", str(out), *more],
+        [sys.executable, *launcher, *("-m", "reassembly.cli", "train"), *wishes],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -41,9 +46,20 @@ def train(out, *more, launcher=()):
     )
 
 
-def start(pool, out, *more, stage="pretrain", steps=6, launcher=()):
-    wishes = ["--stage", stage, "--config", "tiny", "--steps", str(steps), "--data", str(pool)]
-    return train(out, *wishes, "--device", "cpu", *SHARED, *more, launcher=launcher)
+def alone(pool, out, *more, stage="pretrain"):
+    """One process, this one, on one thread as the others are."""
+    changes = [word for word in (*SHARED, *more) if word != "--set"]
+    run.train(
+        out, stage, config="tiny", changes=changes, data=pool, device="cpu", steps=6, workers=1
+    )
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def ended(*processes):
@@ -89,7 +105,7 @@ def by_two(pool, tmp_path_factory):
 
 
 def test_two_processes_learn_what_one_does(pool, by_two, tmp_path):
-    ended(start(pool, tmp_path / "one", *NOISY))
+    alone(pool, tmp_path / "one", *NOISY)
     check_equal(tmp_path / "one", by_two)
     one, two = curve(tmp_path / "one"), curve(by_two)
     assert {"loss", "val_loss", "gradient"} <= one[-1].keys()
@@ -98,16 +114,30 @@ def test_two_processes_learn_what_one_does(pool, by_two, tmp_path):
 
 
 def test_running_figures_of_a_network_are_those_of_one_process_too(pool, tmp_path):
-    ended(start(pool, tmp_path / "one", stage="texture"))
+    alone(pool, tmp_path / "one", stage="texture")
     ended(start(pool, tmp_path / "two", "--devices", "2", stage="texture"))
     check_equal(tmp_path / "one", tmp_path / "two")
 
 
 def test_a_run_of_two_processes_is_resumed_by_one(pool, tmp_path):
-    ended(start(pool, tmp_path / "whole", *STEADY))
+    alone(pool, tmp_path / "whole", *STEADY)
     ended(start(pool, tmp_path / "parts", *STEADY, *("--devices", "2"), steps=3))
-    ended(train(tmp_path / "parts", "--resume", "--steps", "6", "--device", "cpu"))
+    run.train(tmp_path / "parts", resume=True, steps=6, device="cpu")
     check_equal(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_process_that_is_killed_is_told_and_the_run_resumes(pool, tmp_path):
+    out = tmp_path / "run"
+    process = start(pool, out, "--devices", "2", steps=100_000)
+    while process.poll() is None and not (out / "metrics.csv").is_file():
+        time.sleep(0.1)
+    (other,) = [p for p in psutil.Process(process.pid).children() if "--devices" in p.cmdline()]
+    other.kill()
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 2 and "Traceback" not in said, said
+    assert "another process of this run died" in said and "--resume" in said
+    assert run.train(out, resume=True, steps=6, device="cpu").steps == 6
+    assert load_file(out / "weights.safetensors")
 
 
 def test_what_cannot_be_shared_out_is_told(pool, tmp_path):
