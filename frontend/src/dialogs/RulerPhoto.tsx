@@ -71,8 +71,8 @@ export function RulerPhoto({
             {[
               [x1, y1],
               [x2, y2],
-            ].map(([x, y]) => (
-              <circle key={`${x} ${y}`} cx={x} cy={y} r={radius} />
+            ].map(([x, y], end) => (
+              <circle key={end} cx={x} cy={y} r={radius} />
             ))}
           </g>
         ))}
