@@ -39,7 +39,7 @@ MORE = {
 """What makes a command quick; of an option given twice, the last counts."""
 UNLESS_GIVEN = {"reproduce": {"--only": "semi-synthetic", "--solver": "greedy"}}
 """Likewise, of options that may be given several times."""
-BESIDE = {"--devices": "--config tiny"}
+BESIDE = {"--devices": "--config tiny", "--joins": "--count 2"}
 """Likewise, of commands that have an option."""
 VALUES = {
     "--device": "cpu",
@@ -112,9 +112,10 @@ class Reader:
                 found[place + 1] = VALUES[word]
         for option, value in UNLESS_GIVEN.get(name, {}).items():
             found += [] if option in words else [option, value]
+        found += shlex.split(MORE.get(name, ""))
         for option, more in BESIDE.items():
             found += shlex.split(more) if option in words else []
-        return [*found, *shlex.split(MORE.get(name, ""))]
+        return found
 
     def at(self, word: str) -> str:
         """Another machine's port, such as FIRST:6379, as a free one of this machine."""
