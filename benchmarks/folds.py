@@ -1,7 +1,7 @@
 """Prints what ReassembleNet is worth on real puzzles by folds, with and without fine-tuning.
 
 python benchmarks/folds.py --data REPAIR --folds REPAIR/folds.json --selector fps \
-    --weights reassemblenet-fps --tuned RUNS/fps{fold}
+    --weights reassemblenet-learnable --tuned RUNS/learnable{fold}
 
 `--tuned` names, with `{fold}`, the runs or weights that never saw that fold. Without it, one set of
 weights solves all folds. Strict figures first, those of the protocol `paper` beside them.

@@ -43,7 +43,7 @@ def main() -> None:
     print(f"device {device}, torch {torch.__version__}, {torch.get_num_threads()} threads")
     if device == "cpu":
         print(f"nine pieces, from image files to poses: {from_files():.1f} s (promise: 10 s)")
-    network = load_reassemblenet("reassemblenet-fps")[0].to(device).eval()
+    network = load_reassemblenet("reassemblenet-learnable")[0].to(device).eval()
     for count in pieces:
         batch = random_batch([count], device)
         figure(f"solving {count} pieces, 20 steps", device, sample, network, batch, 20)

@@ -74,12 +74,12 @@ def test_networks_of_the_ablation_differ_as_they_say():
 
 
 def test_weights_are_found_by_name_and_say_how_long_they_were_trained(tmp_path):
-    source = next(w.path for w in list_weights() if w.name == "reassemblenet-fps")
-    shipped = find_weights(RECIPES["fps"], [tmp_path])
-    assert shipped.path == "reassemblenet-fps"
-    assert shipped.length == "3.1 min on one NVIDIA H200"
-    same = find_weights(RECIPES["data-paper"], [tmp_path])
-    assert (same.path, same.name) == ("reassemblenet-fps", "fps")
+    source = next(w.path for w in list_weights() if w.name == "reassemblenet-learnable")
+    shipped = find_weights(RECIPES["learnable"], [tmp_path])
+    assert shipped.path == "reassemblenet-learnable"
+    assert shipped.length == "9.4 min on one NVIDIA H200"
+    same = find_weights(RECIPES["keypoints-20"], [tmp_path])
+    assert (same.path, same.name) == ("reassemblenet-learnable", "learnable")
     assert find_weights(RECIPES["keypoints-3"], [tmp_path]) is None
 
     shutil.copy(source, tmp_path / "fps.safetensors")
@@ -104,23 +104,21 @@ def test_fine_tuning_takes_the_network_of_the_weights(tmp_path):
     save_weights(weights, PairingNet(small), "pairingnet", asdict(small))
     _, train = training.commands(recipe_named("tuned-pairingnet"), str(weights))
     assert told(train)["--set"]["pairingnet.width"] == "32"
-    _, train = training.commands(recipe_named("tuned-fps"), "reassemblenet-fps")
+    _, train = training.commands(recipe_named("tuned-learnable"), "reassemblenet-learnable")
     said = told(train)["--set"]
     assert said["model.features.local"] == "true" and said["model.keypoints.k"] == "20"
-    assert told(train)["--init"] == "reassemblenet-fps"
+    assert told(train)["--init"] == "reassemblenet-learnable"
 
 
 def test_weights_of_another_network_are_told_apart(tmp_path):
-    assert mismatch(RECIPES["fps"], "reassemblenet-fps") is None
-    assert mismatch(recipe_named("tuned-data-paper", 1), "reassemblenet-fps") is None
-    assert mismatch(RECIPES["fps-local"], "reassemblenet-fps") == (
-        "features.geometry is True, not False"
-    )
-    assert mismatch(RECIPES["frozen"], "reassemblenet-fps") == (
-        "keypoints.selector is fps, not frozen"
-    )
+    shipped, own = "reassemblenet-learnable", RECIPES["learnable"]
+    assert mismatch(own, shipped) is None
+    assert mismatch(recipe_named("tuned-keypoints-20", 1), shipped) is None
+    texture_alone = replace(own, model=(*own.model, "model.features.geometry=false"))
+    assert mismatch(texture_alone, shipped) == "features.geometry is True, not False"
+    assert mismatch(RECIPES["frozen"], shipped) == "keypoints.selector is learnable, not frozen"
     with pytest.raises(InputError):
-        mismatch(RECIPES["diffassemble"], "reassemblenet-fps")
+        mismatch(RECIPES["diffassemble"], shipped)
 
 
 @pytest.mark.slow

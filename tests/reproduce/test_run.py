@@ -228,9 +228,9 @@ def test_solvers_that_fail_are_rows_and_not_the_end(tmp_path, monkeypatch, worke
 @pytest.mark.slow
 def test_weights_that_are_not_what_they_are_called_fill_no_row(tmp_path):
     write_puzzle(tmp_path / "mine" / "p", drawn_puzzle(pieces=2, seed=1, size_px=100))
-    shipped = next(w.path for w in list_weights() if w.name == "reassemblenet-fps")
+    shipped = next(w.path for w in list_weights() if w.name == "reassemblenet-learnable")
     (tmp_path / "weights").mkdir()
-    for name in ("learnable", "frozen"):
+    for name in ("fps", "frozen"):
         shutil.copy(shipped, tmp_path / "weights" / f"{name}.safetensors")
     (tmp_path / "weights" / "frozen.safetensors").write_bytes(b"no weights at all")
     page = reproduce(
@@ -243,7 +243,7 @@ def test_weights_that_are_not_what_they_are_called_fill_no_row(tmp_path):
     )
     rows = json.loads((page.parent / "own-mine.json").read_text(encoding="utf-8"))["rows"]
     by_recipe = {row.get("recipe"): row for row in rows}
-    assert "keypoints.selector is fps, not learnable" in by_recipe["learnable"]["skipped"]
+    assert "keypoints.selector is learnable, not fps" in by_recipe["fps"]["skipped"]
     assert "skipped" in by_recipe["frozen"] and by_recipe["frozen"].get("q_pos") is None
-    assert by_recipe["fps"]["q_pos"] is not None
-    assert by_recipe["fps"]["training"] == "3.1 min on one NVIDIA H200"
+    assert by_recipe["learnable"]["q_pos"] is not None
+    assert by_recipe["learnable"]["training"] == "9.4 min on one NVIDIA H200"

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 MINUTES = 3.1
-"""Of training, for every run alike: as long as the shipped ReassembleNet was trained."""
+"""Of training, for every run alike."""
 POOL_PUZZLES, POOL_SEED = 6144, 100
 """Made puzzles to train on; those that are measured on have another seed."""
 RUN_FILE, FINISHED = "weights.safetensors", "finished.json"

@@ -82,7 +82,7 @@ class Reassemblenet(DiffusionSolver):
     Args:
         selector: how keypoints are selected: by farthest point sampling, by the pre-trained
             selector, or by the selector trained along with the denoiser. Left out: as the
-            weights have it, and by farthest point sampling with those shipped.
+            weights have it; those shipped are of the last kind.
         steps: of denoising.
         samples: how many answers are drawn.
         weights: a name, a safetensors file or the folder of a training run; those shipped for the
@@ -228,7 +228,7 @@ def _load(
     selector: Selector | None, weights: str | None
 ) -> tuple[ReassembleNet, TextureEncoder | None, str]:
     """The network, its texture encoder where it needs one, and the checksum of its weights."""
-    name = SHIPPED[selector or "fps"] if weights is None else weights
+    name = SHIPPED[selector or "learnable"] if weights is None else weights
     if weights is None and name not in {file.name for file in list_weights()}:
         raise InputError(
             f"no weights come with reassembly for the selector {selector}",

@@ -112,7 +112,7 @@ BUILT_IN = (
         "our reimplementation of ReassembleNet (Islam et al., 2025)",
         "reassembly.solvers.reassemblenet:Reassemblenet",
         devices=("cpu", "cuda"),
-        weights=("reassemblenet-fps", "texture"),
+        weights=("reassemblenet-learnable", "texture"),
     ),
     SolverInfo(
         "reassemblenet-8",
@@ -121,7 +121,7 @@ BUILT_IN = (
         "reassembly.solvers.reassemblenet:Reassemblenet",
         devices=("cpu", "cuda"),
         settings={"samples": 8},
-        weights=("reassemblenet-fps", "texture"),
+        weights=("reassemblenet-learnable", "texture"),
     ),
     SolverInfo(
         "diffassemble",
