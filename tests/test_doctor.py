@@ -91,19 +91,20 @@ def test_a_broken_torch_and_broken_weights_are_named_with_what_to_do(own_copy, t
     assert all(f["remedy"] for f in answer["findings"] if f["state"] == "mend")
 
 
-def test_extras_are_listed_with_how_to_get_those_that_are_missing(tmp_path):
+def test_extras_are_listed_with_how_to_get_those_that_are_missing(tmp_path, monkeypatch):
     """An installation that asks for what is nowhere: the same metadata, with another ray."""
     about = tmp_path / "reassembly-9.dist-info"
     about.mkdir()
     ours = metadata.distribution("reassembly").read_text("METADATA")
     (about / "METADATA").write_text(ours.replace("Requires-Dist: ray>", "Requires-Dist: rayless>"))
-    _, answer = ask(path=[tmp_path])
-    found = {f["what"].partition(" ")[0]: f for f in of(answer, "extras")}
+    monkeypatch.syspath_prepend(tmp_path)
+    found = {finding.what.partition(" ")[0]: finding for finding in doctor._extras()}
     project = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     assert found.keys() == project["project"]["optional-dependencies"].keys()
-    assert found["depot"]["state"] == "fine" and "depot is installed" in found["depot"]["what"]
-    assert found["ray"]["state"] == "note" and "ray is not installed" in found["ray"]["what"]
-    assert found["ray"]["remedy"].endswith('pip install "reassembly[ray]"')
+    depot, ray = found["depot"], found["ray"]
+    assert depot.state is State.fine and "depot is installed" in depot.what
+    assert ray.state is State.note and "ray is not installed" in ray.what
+    assert ray.remedy.endswith('pip install "reassembly[ray]"')
 
 
 def test_a_damaged_list_of_weights(own_copy):

@@ -197,7 +197,12 @@ def disk(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [("generate", "64k"), ("train", "60k"), ("train", "300k"), ("index", "100k")],
+    [
+        ("generate", "64k"),
+        pytest.param("train", "60k", marks=pytest.mark.slow),
+        ("train", "300k"),
+        ("index", "100k"),
+    ],
 )
 def test_a_disk_that_is_full(name, size, made, disk, capsys, monkeypatch):
     """Training is full at 60k while it prepares its puzzles, at 300k with its first checkpoint."""

@@ -20,6 +20,7 @@ from reassembly.training.judging import (
     join_pools,
     train_judge,
 )
+from reassembly.training.run import train
 from reassembly.training.verifying import ranks
 from reassembly.weights import save_weights
 
@@ -127,6 +128,15 @@ def test_the_whole_network_is_fitted_written_and_found_again(
         logits = network.screen(evidence, torch.zeros(len(join_pool)))
         assert logits[label == TRUE].mean() > logits[label == FALSE].mean() + 1
     assert float(network.scale[0]) > 0
+
+
+def test_as_many_steps_are_taken_as_are_asked_for(join_folder, small_crops, tmp_path):
+    torch.manual_seed(0)
+    start = tmp_path / "verifier.safetensors"
+    network = JoinVerifier(VerifierConfig(width=8))
+    save_weights(start, network.state_dict(), "verifier", {"width": 8, "dropout": 0.2})
+    outcome = train(tmp_path / "run", "judge", data=join_folder, init=start, steps=3, device="cpu")
+    assert outcome.steps == outcome.planned == 3
 
 
 def test_pools_of_subfolders_are_found(join_folder, tmp_path):
