@@ -77,7 +77,7 @@ def test_weights_are_found_by_name_and_say_how_long_they_were_trained(tmp_path):
     source = next(w.path for w in list_weights() if w.name == "reassemblenet-learnable")
     shipped = find_weights(RECIPES["learnable"], [tmp_path])
     assert shipped.path == "reassemblenet-learnable"
-    assert shipped.length == "9.4 min on one NVIDIA H200"
+    assert shipped.length == "9.4 min on one NVIDIA H200, not converged"
     same = find_weights(RECIPES["keypoints-20"], [tmp_path])
     assert (same.path, same.name) == ("reassemblenet-learnable", "learnable")
     assert find_weights(RECIPES["keypoints-3"], [tmp_path]) is None
@@ -93,6 +93,12 @@ def test_weights_are_found_by_name_and_say_how_long_they_were_trained(tmp_path):
     shutil.copy(source, run / "weights.safetensors")
     (run / "config.yaml").write_text("training: {minutes: 3.0}")
     (run / "run.json").write_text(json.dumps({"history": [{"versions": {"gpu": "NVIDIA X"}}]}))
+    assert find_weights(RECIPES["keypoints-3"], [tmp_path]).length == "3 min on NVIDIA X"
+    curve = "step,val_loss\n10,5\n20,{}\n30,{}\n40,{}\n"
+    (run / "metrics.csv").write_text(curve.format(4, 3, 2.5))
+    improving = find_weights(RECIPES["keypoints-3"], [tmp_path])
+    assert improving.length == "3 min on NVIDIA X, not converged"
+    (run / "metrics.csv").write_text(curve.format(3, 2, 1.99))
     assert find_weights(RECIPES["keypoints-3"], [tmp_path]).length == "3 min on NVIDIA X"
 
 

@@ -226,6 +226,23 @@ def test_solvers_that_fail_are_rows_and_not_the_end(tmp_path, monkeypatch, worke
 
 
 @pytest.mark.slow
+def test_a_table_says_why_a_solver_failed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(install_odd(tmp_path / "package")))
+    write_puzzle(tmp_path / "mine" / "p", drawn_puzzle(pieces=2, seed=1, size_px=100))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        page = reproduce(
+            tmp_path / "out",
+            quick=True,
+            only=["own"],
+            datasets=[tmp_path / "mine"],
+            solvers=["crashes"],
+        )
+    text = (page.parent / "own-mine.md").read_text(encoding="utf-8")
+    assert "- crashes: once: the solver's process died" in text
+
+
+@pytest.mark.slow
 def test_weights_that_are_not_what_they_are_called_fill_no_row(tmp_path):
     write_puzzle(tmp_path / "mine" / "p", drawn_puzzle(pieces=2, seed=1, size_px=100))
     shipped = next(w.path for w in list_weights() if w.name == "reassemblenet-learnable")
@@ -246,4 +263,4 @@ def test_weights_that_are_not_what_they_are_called_fill_no_row(tmp_path):
     assert "keypoints.selector is learnable, not fps" in by_recipe["fps"]["skipped"]
     assert "skipped" in by_recipe["frozen"] and by_recipe["frozen"].get("q_pos") is None
     assert by_recipe["learnable"]["q_pos"] is not None
-    assert by_recipe["learnable"]["training"] == "9.4 min on one NVIDIA H200"
+    assert by_recipe["learnable"]["training"] == "9.4 min on one NVIDIA H200, not converged"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from reassembly.reproduce.data import data_named
 from reassembly.reproduce.measure import measure, puzzle_of
 from reassembly.reproduce.pages import TRIVIAL, cheap_rows, remember
 from reassembly.reproduce.paper import PARTS, REPAIR, REPAIR_PUZZLES, SCALABILITY, TUNED, Part, Row
+from reassembly.reproduce.recipes import NOT_CONVERGED
 from reassembly.reproduce.rows import EACH_FOLD, resolved, rows_of, weights_hash_of
 from reassembly.reproduce.session import Data, Session, titled
 from reassembly.reproduce.tables import Column, Table, by_puzzle, summary
@@ -141,7 +143,11 @@ def _notes(session: Session, data: str, lines: Sequence[Mapping[str, Any]]) -> t
         "only to be read beside the published ones (audit.md). A puzzle that a solver failed on, "
         f"or took longer than {session.extent.limit_s:g} s for, counts as unplaced."
     ]
-    lengths = {line["training"].removeprefix(EACH_FOLD) for line in lines if line.get("training")}
+    lengths = {
+        line["training"].removeprefix(EACH_FOLD).removesuffix(NOT_CONVERGED)
+        for line in lines
+        if line.get("training")
+    }
     if len(lengths) > 1:
         notes.append(
             "**Weights of unequal training**, see the column: rows differ by that as well."
@@ -183,7 +189,10 @@ def _line(session: Session, data: Data, key: str, label: str, group: str) -> dic
     line["seconds"], line["seconds_ci"] = summary(by_puzzle(records, "seconds"))
     for ours, name in (("memory_mb", "peak_memory_mb"), ("gpu_memory_mb", "peak_gpu_memory_mb")):
         line[ours] = max((r[name] for r in records if r.get(name)), default=None)
-    line["failed"] = sum(record.get("error") is not None for record in records)
+    reasons = Counter(str(r["error"]) for r in records if r.get("error") is not None)
+    line["failed"] = reasons.total()
+    told = (f"{'once' if n == 1 else f'{n} times'}: {why}" for why, n in reasons.most_common())
+    line["failures"] = "; ".join(told) or None
     line["puzzles"] = len({record["puzzle"] for record in records})
     line["fragments"] = sum(
         {record["puzzle"]: record["total_fragments"] for record in records}.values()

@@ -7,6 +7,7 @@ A recipe's weights are looked for under its name: `NAME.safetensors`, or a folde
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shlex
@@ -24,6 +25,7 @@ from reassembly.reproduce.paper import FEATURES, SELECTORS, TUNED
 
 __all__ = [
     "MINUTES",
+    "NOT_CONVERGED",
     "RECIPES",
     "Found",
     "Recipe",
@@ -37,7 +39,9 @@ MINUTES = 3.1
 """Of training, for every run alike."""
 POOL_PUZZLES, POOL_SEED = 6144, 100
 """Made puzzles to train on; those that are measured on have another seed."""
-RUN_FILE, FINISHED = "weights.safetensors", "finished.json"
+RUN_FILE, FINISHED, CURVE = "weights.safetensors", "finished.json", "metrics.csv"
+NOT_CONVERGED = ", not converged"
+STILL_FALLING = 0.01
 BASELINES = ("diffassemble", "pairingnet", "puzzlefusion")
 GPU = ("training.precision=bf16-mixed",)
 PRETRAINING = (
@@ -208,10 +212,12 @@ def mismatch(recipe: Recipe, path: str) -> str | None:
 
 
 def _told_beside(file: Path) -> str:
-    """`{"minutes": 3.1, "device": "one NVIDIA H200"}`, as `Training` and others write it."""
+    """`{"minutes": 3.1, "device": "one NVIDIA H200", "converged": false}`, as `Training` and others
+    write it."""
     try:
         about = json.loads(file.read_text(encoding="utf-8"))
-        return _length(float(about["minutes"]), str(about.get("device") or "an unnamed machine"))
+        device = str(about.get("device") or "an unnamed machine")
+        return _length(float(about["minutes"]), device, about.get("converged"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return "length not stated"
 
@@ -223,7 +229,9 @@ def _told_by_run(run: Path) -> str:
         minutes = load_config(run / "config.yaml").training.minutes
     except (InputError, OSError):
         return "length not stated"
-    return _length(minutes, _device(run)) if minutes > 0 else "length not stated"
+    if minutes <= 0:
+        return "length not stated"
+    return _length(minutes, _device(run), _converged(run))
 
 
 def _told_by_card(card: Path) -> str:
@@ -233,11 +241,29 @@ def _told_by_card(card: Path) -> str:
     except OSError:
         return "length not stated"
     said = re.search(r"in ([\d.]+) minutes on ([^,.;()]+)", text)
-    return _length(float(said[1]), said[2]) if said else "see its model card"
+    if said is None:
+        return "see its model card"
+    return _length(float(said[1]), said[2], False if "**not converged**" in text else None)
 
 
-def _length(minutes: float, device: str) -> str:
-    return f"{minutes:g} min on {device}"
+def _length(minutes: float, device: str, converged: bool | None) -> str:
+    return f"{minutes:g} min on {device}" + (NOT_CONVERGED if converged is False else "")
+
+
+def _converged(run: Path) -> bool | None:
+    """Whether the validation loss fell by less than a hundredth in the last quarter of the steps;
+    None where the learning curve does not tell."""
+    try:
+        with (run / CURVE).open(encoding="utf-8", newline="") as file:
+            known = [
+                (int(row["step"]), float(row["val_loss"]))
+                for row in csv.DictReader(file)
+                if row.get("val_loss")
+            ]
+    except (OSError, ValueError, KeyError):
+        return None
+    before = [loss for step, loss in known if step <= 0.75 * known[-1][0]]
+    return known[-1][1] > (1 - STILL_FALLING) * min(before) if before else None
 
 
 @dataclass(frozen=True)
@@ -306,7 +332,12 @@ class Training:
             if (run / "run.json").is_file():
                 train = ["train", "--out", str(run), "--resume", "--device", self.device]
             self._call(train, say)
-            about = {"recipe": recipe.name, "minutes": self.minutes, "device": _device(run)}
+            about = {
+                "recipe": recipe.name,
+                "minutes": self.minutes,
+                "device": _device(run),
+                "converged": _converged(run),
+            }
             atomic_write(run / FINISHED, json.dumps(about) + "\n")
         target.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(target.with_suffix(".json"), (run / FINISHED).read_bytes())

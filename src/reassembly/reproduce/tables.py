@@ -52,7 +52,8 @@ class Table:
     about: str
     columns: tuple[Column, ...]
     rows: Sequence[Mapping[str, Any]]
-    """Values by the columns' keys; `KEY_ci` is an interval, `skipped` why there is no figure."""
+    """Values by the columns' keys; `KEY_ci` is an interval, `skipped` why there is no figure,
+    `failures` why puzzles were not solved."""
     notes: tuple[str, ...] = ()
 
 
@@ -134,7 +135,8 @@ def _groups(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, An
 
 
 def markdown(table: Table, level: int = 2) -> str:
-    """The table under a heading, what it shows before it, notes and skipped rows after it."""
+    """The table under a heading, what it shows before it; notes, skipped rows and failures after
+    it."""
     source = f" In the paper: {table.source}." if table.source else ""
     text = [f"{'#' * level} {table.title}", "", table.about + source, ""]
     if table.rows:
@@ -158,6 +160,10 @@ def markdown(table: Table, level: int = 2) -> str:
             name = f"{row['label']} ({more})" if more else str(row["label"])
             reasons.setdefault(str(row["skipped"]), []).append(name)
         text += [f"- {'; '.join(names)}: {reason}" for reason, names in reasons.items()]
+        text.append("")
+    if failed := [row for row in table.rows if row.get("failures")]:
+        text += ["Why solvers failed:", ""]
+        text += [f"- {row['label']}: {row['failures']}" for row in failed]
         text.append("")
     return "\n".join(text)
 
