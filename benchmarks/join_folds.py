@@ -247,7 +247,7 @@ def oracle(
     """Prints what perfect judgement of the same proposals, and perfect corrections besides, would
     be worth, and how matches alone rank true joins."""
     own = real.tensors
-    support = own["evidence"][:, NAMES.index("support")]
+    support = own["evidence"][:, NAMES.index("support_worn")]
     place = ranks(support, own["label"], own["pair"]).float()
     told = ", ".join(f"{n}: {float((place < n).float().mean()):.3f}" for n in (1, 5, 20))
     print(f"{len(place)} true joins; first of their pair by matches alone: {told}")

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from reassembly.matching.evidence import MATCHES, NAMES, Matches, contacts, evidence
+from reassembly.matching.evidence import MATCHERS, MATCHES, NAMES, Matches, contacts, evidence
 from reassembly.matching.rim import motion_of, rims_of
 from reassembly.pose import Pose
 from reassembly.puzzle import Fragment, Puzzle
@@ -135,15 +135,18 @@ def test_matching_points_support_placements_that_bring_them_together(puzzle, rim
         moving.step_mm,
         np.arange(len(fixed.points)),
         np.where(apart < 4, 5.0, -5.0).astype(np.float32),
+        np.zeros((0, 3)),
     )
+    nothing = replace(matches, likelier=np.zeros_like(matches.likelier))
     motions = np.vstack([touching_motions(fixed, moving, 10), motion])
-    figures = evidence(fixed, moving, motions, np.zeros(len(motions)), matches)
-    support = column(figures, "support")
+    figures = evidence(fixed, moving, motions, np.zeros(len(motions)), [matches, nothing])
+    support = column(figures, "support_worn")
     assert support.argmax() == len(motions) - 1
-    assert column(figures, "log_support_rank")[-1] == 0
-    assert column(figures, "support_behind_best").max() == 0
+    assert column(figures, "log_support_rank_worn")[-1] == 0
+    assert column(figures, "support_behind_best_worn").max() == 0
+    assert not column(figures, "support_light").any()
     alone = evidence(fixed, moving, motions, np.zeros(len(motions)))
-    assert not any(column(alone, name).any() for name in MATCHES)
+    assert not any(column(alone, f"{name}_{m}").any() for name in MATCHES for m in MATCHERS)
 
 
 def test_pieces_apart_have_no_contact(puzzle, rims):

@@ -15,7 +15,7 @@ from reassembly.matching.joins import (
     joins_of,
     same_join,
 )
-from reassembly.matching.matcher import load_matcher
+from reassembly.matching.matcher import load_matchers
 from reassembly.matching.rim import motion_of, pose_of, rims_of
 from reassembly.pose import Pose
 from reassembly.puzzle import Puzzle
@@ -36,7 +36,7 @@ def rims(puzzle):
 
 @pytest.fixture(scope="module")
 def finder():
-    return JoinFinder(untrained(), load_matcher(), FinderSettings(keep=12, shown=6))
+    return JoinFinder(untrained(), load_matchers(), FinderSettings(keep=12, shown=6))
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +120,11 @@ def test_large_puzzles_are_pruned_to_likely_neighbours(puzzle, finder):
     looked = finder.look(puzzle)
     assert len(finder.pairs(looked)) == 3
     strict = JoinFinder(
-        finder.network, finder.matcher, replace(finder.settings, all_below=2, partners=1)
+        finder.network, finder.matchers[:1], replace(finder.settings, all_below=2, partners=1)
     )
-    kept = strict.pairs(looked)
+    kept = strict.pairs(replace(looked, seen=looked.seen[:1]))
     assert len(kept) == 2 and set(kept) < set(finder.pairs(looked))
-    likely = finder.matcher.likely(looked.seen)
+    likely = finder.matchers[0].likely(looked.seen[0])
     best = {
         frozenset((puzzle.ids[k], puzzle.ids[int(np.argmax(row - 2 * np.eye(3)[k]))]))
         for k, row in enumerate(likely)

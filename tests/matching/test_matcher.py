@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from reassembly.matching.evidence import NAMES, evidence
-from reassembly.matching.matcher import load_matcher
+from reassembly.matching.correlate import with_matched
+from reassembly.matching.evidence import NAMES, Matches, evidence
+from reassembly.matching.matcher import LIGHT, PROPOSED, load_matcher
 from reassembly.matching.rim import motion_of, rims_of
 from tests.joining import neighbours, touching_motions
 from tests.puzzles import drawn_puzzle
@@ -65,9 +66,35 @@ def test_true_joins_have_more_support_than_others(puzzle, rims, matcher, seen):
     for a, b in neighbours(puzzle):
         motions = np.vstack([true_row(puzzle, rims, a, b), touching_motions(rims[a], rims[b], 30)])
         matches = matcher.match(seen, a, b)
-        figures = evidence(rims[a], rims[b], motions, np.zeros(len(motions)), matches)
-        places.append(np.expm1(figures[0, NAMES.index("log_support_rank")]))
+        figures = evidence(rims[a], rims[b], motions, np.zeros(len(motions)), [matches, matches])
+        places.append(np.expm1(figures[0, NAMES.index("log_support_rank_worn")]))
     assert np.median(places) <= 3
+
+
+def test_matching_points_propose_true_joins(puzzle, rims, seen):
+    """To be put together as closely as they go: their outlines are those of pieces hardly worn."""
+    light = load_matcher(LIGHT)
+    own = light.see(puzzle.fragments, rims)
+    off = []
+    for a, b in neighbours(puzzle):
+        true = true_row(puzzle, rims, a, b)
+        motions = light.match(own, a, b).motions
+        assert 0 < len(motions) <= PROPOSED
+        turned = np.degrees(np.abs((motions[:, 0] - true[0] + np.pi) % (2 * np.pi) - np.pi))
+        shifted = np.hypot(*(motions[:, 1:] - true[1:]).T)
+        off.append((np.maximum(turned, shifted)).min())
+    assert np.median(off) < 3
+
+
+def test_placements_that_matching_points_propose_join_those_of_correlation():
+    motions = np.array([[0.0, 10.0, 0.0], [1.0, 0.0, 10.0]])
+    near, new = [0.02, 11.0, 1.0], [2.0, -10.0, 0.0]
+    matches = Matches(*[np.zeros((1, 2))] * 2, 1.0, np.zeros(1, int), np.zeros((1, 1)), [near, new])
+    every, scores = with_matched(motions, np.array([7.0, 5.0]), [matches])
+    assert scores.tolist() == [7.0, 7.0, 5.0, 0.0]
+    assert every.tolist() == [motions[0].tolist(), near, motions[1].tolist(), new]
+    alone = with_matched(motions[:0], np.zeros(0), [matches])
+    assert alone[0].tolist() == [near, new] and not alone[1].any()
 
 
 def test_likely_neighbours_are_told_from_either_side(puzzle, matcher, seen):

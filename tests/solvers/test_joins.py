@@ -39,7 +39,7 @@ class Knowing(JoinFinder):
     """Proposes true joins among others, and likes them best."""
 
     def __init__(self, puzzle, finder, false=6):
-        super().__init__(finder.network, finder.matcher, finder.settings)
+        super().__init__(finder.network, finder.matchers, finder.settings)
         self.told, self.rims, self.met = puzzle, rims_of(puzzle), met_in(puzzle)
         self.false = false
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -25,7 +26,10 @@ from torch import Tensor
 from reassembly.matching.motions import Motions, matrices
 from reassembly.matching.rim import Rim
 
-__all__ = ["ProposeSettings", "propose"]
+if TYPE_CHECKING:
+    from reassembly.matching.evidence import Matches
+
+__all__ = ["ProposeSettings", "propose", "with_matched"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,28 @@ def propose(
         )
         for smaller, (motions, scores) in zip(partners[larger], found, strict=True):
             yield smaller, larger, motions, scores
+
+
+def with_matched(
+    motions: Motions, scores: NDArray[np.float64], matches: Sequence[Matches]
+) -> tuple[Motions, NDArray[np.float64]]:
+    """Placements of a pair, best first, and with them those that matching points propose, which
+    have the score of the best one that is nearly the same, or none."""
+    settings = ProposeSettings()
+    more = np.concatenate([np.zeros((0, 3)), *(own.motions for own in matches)])
+    near = _near(more[:, None], motions[None], settings)
+    inherited = np.where(near, scores, 0.0).max(axis=1, initial=0.0)
+    every, score = np.concatenate([motions, more]), np.concatenate([scores, inherited])
+    order = np.argsort(-score, kind="stable")
+    return every[order], score[order]
+
+
+def _near(one: Motions, other: Motions, settings: ProposeSettings) -> NDArray[np.bool_]:
+    """Which motions (..., 3) are nearly the same."""
+    turned = np.abs((one[..., 0] - other[..., 0] + np.pi) % (2 * np.pi) - np.pi)
+    shifted = np.hypot(one[..., 1] - other[..., 1], one[..., 2] - other[..., 2])
+    near: NDArray[np.bool_] = turned <= np.radians(settings.apart_deg)
+    return near & (shifted <= settings.apart_mm)
 
 
 def _beside(
@@ -236,7 +262,5 @@ def _distinct(
     while len(kept) < settings.keep and left.any():
         k = int(np.argmax(left))
         kept.append(k)
-        turned = np.abs((motions[:, 0] - motions[k, 0] + np.pi) % (2 * np.pi) - np.pi)
-        shifted = np.hypot(*(motions[:, 1:] - motions[k, 1:]).T)
-        left &= (turned > np.radians(settings.apart_deg)) | (shifted > settings.apart_mm)
+        left &= ~_near(motions, motions[k], settings)
     return motions[kept], scores[kept]

@@ -46,13 +46,15 @@ DEPTHS = {"rim": (slice(5, 8), slice(8, 11)), "deep": (slice(2, 6), slice(10, 14
 """Rows of a strip, of the one piece and of the other."""
 STRIP = ("strip_gap", "strip_gap_spread", "strip_share")
 MATCHES = ("support", "support_by_contact", "support_behind_best", "log_support_rank")
+MATCHERS = ("worn", "light")
+"""Whose matches are told; see `matching.matcher`."""
 MARKS = ("marks_meet", "marks_alone", "marks_behind_best", "log_marks_rank")
 NAMES = (
     *PROPOSAL,
     *SHAPE,
     *(f"{name}_{depth}" for depth in DEPTHS for name in PAINT),
     *STRIP,
-    *MATCHES,
+    *(f"{name}_{matcher}" for matcher in MATCHERS for name in MATCHES),
     *MARKS,
 )
 SHIFTS_MM = (-4, -2, 2, 4)
@@ -78,6 +80,8 @@ class Matches:
     likelier: Floats
     """(M, N): logarithm of how much likelier than by chance the M points of the fixed piece and the
     N of the moving one belong together."""
+    motions: Motions
+    """(K, 3): placements by which matching points touch, best first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +99,18 @@ def evidence(
     moving: Rim,
     motions: Motions,
     scores: NDArray[np.float64],
-    matches: Matches | None = None,
+    matches: Sequence[Matches] = (),
 ) -> Floats:
-    """(K, `len(NAMES)`): what speaks for each of K proposals of a pair, best score first."""
+    """(K, `len(NAMES)`): what speaks for each of K proposals of a pair, best score first.
+
+    Args:
+        matches: of each of `MATCHERS`; nothing is told without.
+    """
     strip, figures = strips(fixed, moving, motions)
     lengths = [rim.step_mm * len(rim.points) for rim in (fixed, moving)]
     contact, gap, spread, overlap, deep = figures.T
     ones = np.ones(len(motions))
+    each: Sequence[Matches | None] = matches or [None] * len(MATCHERS)
     columns = [
         scores,
         np.log1p(np.arange(len(motions))),
@@ -117,7 +126,7 @@ def evidence(
         ones * np.log(fixed.area_mm2),
         ones * np.log(moving.area_mm2),
         *_of_strips(strip),
-        *_of_matches(fixed, motions, contact, matches),
+        *(column for own in each for column in _of_matches(fixed, motions, contact, own)),
         *_of_marks(fixed, moving, motions),
     ]
     return np.stack(columns, axis=1).astype(np.float32)

@@ -21,10 +21,10 @@ import torch
 from numpy.typing import NDArray
 
 from reassembly.errors import InputError, InputWarning
-from reassembly.matching.correlate import ProposeSettings, propose
+from reassembly.matching.correlate import ProposeSettings, propose, with_matched
 from reassembly.matching.crops import Pictures, crops_of_pair, pictures_of
-from reassembly.matching.evidence import contacts, evidence
-from reassembly.matching.matcher import Matcher, Seen, load_matcher
+from reassembly.matching.evidence import Matches, contacts, evidence
+from reassembly.matching.matcher import Matcher, Seen, load_matchers
 from reassembly.matching.motions import Motions, matrices
 from reassembly.matching.rim import Rim, pose_of, rims_of
 from reassembly.matching.strip import strips
@@ -76,7 +76,7 @@ class FinderSettings:
     """How much is looked at."""
 
     keep: int = 200
-    """Proposals of a pair."""
+    """Proposals of a pair by correlation; matching points add some."""
     shown: int = 100
     """Of them, those that the verifier sees."""
     partners: int = 14
@@ -107,12 +107,15 @@ class JoinFinder:
     def __init__(
         self,
         network: JoinNetwork,
-        matcher: Matcher,
+        matchers: Sequence[Matcher],
         settings: FinderSettings | None = None,
         device: str = "cpu",
     ) -> None:
+        """Args:
+        matchers: see `matching.matcher.load_matchers`.
+        """
         self.network = network.to(device).eval()
-        self.matcher, self.device = matcher, device
+        self.matchers, self.device = matchers, device
         self.settings = settings or FinderSettings()
 
     def look(self, puzzle: Puzzle) -> Looked:
@@ -121,7 +124,7 @@ class JoinFinder:
         return Looked(
             puzzle,
             rims,
-            self.matcher.see(puzzle.fragments, rims),
+            [matcher.see(puzzle.fragments, rims) for matcher in self.matchers],
             pictures_of(puzzle.fragments).to(self.device),
         )
 
@@ -130,9 +133,11 @@ class JoinFinder:
         ids = looked.puzzle.ids
         if len(ids) < self.settings.all_below:
             return list(combinations(ids, 2))
-        likely = self.matcher.likely(looked.seen) - 2 * np.eye(len(ids))
-        rank = np.argsort(np.argsort(-likely, axis=1, kind="stable"), axis=1)
-        chosen = rank < self.settings.partners
+        chosen = np.zeros((len(ids), len(ids)), bool)
+        for matcher, seen in zip(self.matchers, looked.seen, strict=True):
+            likely = matcher.likely(seen) - 2 * np.eye(len(ids))
+            rank = np.argsort(np.argsort(-likely, axis=1, kind="stable"), axis=1)
+            chosen |= rank < self.settings.partners
         chosen |= chosen.T
         return [(a, b) for (i, a), (j, b) in combinations(enumerate(ids), 2) if chosen[i, j]]
 
@@ -141,13 +146,25 @@ class JoinFinder:
         rims = looked.rims
         proposed = propose(rims, ProposeSettings(keep=self.settings.keep), pairs, self.device)
         for a, b, motions, scores in proposed:
+            matches = [
+                matcher.match(seen, a, b)
+                for matcher, seen in zip(self.matchers, looked.seen, strict=True)
+            ]
+            motions, scores = with_matched(motions, scores, matches)
             if len(motions):
-                yield self._judge(looked, a, b, motions, scores)
+                yield self._judge(looked, a, b, motions, scores, matches)
 
     @torch.no_grad()
-    def _judge(self, looked: Looked, a: str, b: str, motions: Motions, scores: Floats) -> Judged:
+    def _judge(
+        self,
+        looked: Looked,
+        a: str,
+        b: str,
+        motions: Motions,
+        scores: Floats,
+        matches: Sequence[Matches],
+    ) -> Judged:
         rims, network = looked.rims, self.network
-        matches = self.matcher.match(looked.seen, a, b)
         figures = torch.from_numpy(evidence(rims[a], rims[b], motions, scores, matches))
         figures = figures.to(self.device)
         screened = network.screen(figures, torch.zeros(len(figures), device=self.device))
@@ -177,7 +194,8 @@ class Looked:
 
     puzzle: Puzzle
     rims: Mapping[str, Rim]
-    seen: Seen
+    seen: Sequence[Seen]
+    """By each of the matchers."""
     pictures: Pictures
 
 
@@ -302,7 +320,7 @@ def load_finder(
     from reassembly.weights import load_network
 
     network, _ = load_network("joins", JoinNetwork, VerifierConfig, weights)
-    return JoinFinder(network, load_matcher(matcher, device), settings, device)
+    return JoinFinder(network, load_matchers(matcher, device), settings, device)
 
 
 def find_joins(

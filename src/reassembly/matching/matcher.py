@@ -1,4 +1,8 @@
-"""Which contour points of two pieces belong together: PairingNet as evidence for joins."""
+"""Which contour points of two pieces belong together: PairingNet proposes joins and vouches for them.
+
+Two of its networks are asked, one that has learned from worn pieces and one from lightly worn ones:
+neither is good at both.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from reassembly.matching.evidence import Matches
+from reassembly.matching.motions import Motions
 from reassembly.matching.rim import Rim, normals_of
 from reassembly.puzzle import Fragment
 from reassembly.training.views import contour
@@ -18,10 +23,12 @@ from reassembly.training.views import contour
 if TYPE_CHECKING:
     from reassembly.solvers.pairingnet import Codes, PairingNet
 
-__all__ = ["MATCHER", "Matcher", "Seen", "load_matcher"]
+__all__ = ["LIGHT", "WORN", "Matcher", "Seen", "load_matcher", "load_matchers"]
 
-MATCHER = "matcher"
-"""Weights of the package: PairingNet's network, trained on `realistic` puzzles."""
+WORN, LIGHT = "matcher", "pairingnet"
+"""Weights of the package: PairingNet's network, trained on `realistic` and on `paper` puzzles."""
+PROPOSED = 20
+"""Placements of a pair that matching points propose."""
 
 Floats = NDArray[np.float32]
 
@@ -80,9 +87,22 @@ class Matcher:
         forth, again = self.network.matches(seen.codes, *index)
         count = forth.shape[1]
         log = (forth[0, :, :-1] + again[0, :, :-1].mT) / 2 + float(np.log(count))
+        likelier = log.cpu().numpy()
+        motions = self._placements(likelier, seen.points[a], seen.points[b])
         points = seen.points[b]
         step = float(np.linalg.norm(np.roll(points, -1, axis=0) - points, axis=-1).mean())
-        return Matches(points, seen.normals[b], step, seen.of_rim[a], log.cpu().numpy())
+        return Matches(points, seen.normals[b], step, seen.of_rim[a], likelier, motions)
+
+    @staticmethod
+    def _placements(likelier: Floats, fixed: Floats, moving: Floats) -> Motions:
+        """(K, 3): motions by which matching points touch, best first."""
+        from reassembly.solvers.pairing_poses import line_of, pose_of, propose
+
+        one, other = (line_of(points.astype(np.float64)) for points in (fixed, moving))
+        match = np.exp(likelier.astype(np.float64)) / len(likelier)
+        found = (pose_of(motion) for motion, _ in propose(match, one, other, PROPOSED))
+        rows = [(pose.rotation_rad, pose.x_mm, pose.y_mm) for pose in found]
+        return np.array(rows, np.float64).reshape(-1, 3)
 
     @torch.no_grad()
     def likely(self, seen: Seen) -> NDArray[np.float64]:
@@ -96,5 +116,10 @@ def load_matcher(weights: str | None = None, device: str = "cpu") -> Matcher:
     from reassembly.solvers.pairingnet import PairingNet
     from reassembly.weights import load_network
 
-    network, digest = load_network("pairingnet", PairingNet, PairingNetConfig, weights or MATCHER)
+    network, digest = load_network("pairingnet", PairingNet, PairingNetConfig, weights or WORN)
     return Matcher(network, digest, device)
+
+
+def load_matchers(worn: str | None = None, device: str = "cpu") -> list[Matcher]:
+    """Those that joins are found with: the one for worn pieces, and that for lightly worn ones."""
+    return [load_matcher(worn, device), load_matcher(LIGHT, device)]

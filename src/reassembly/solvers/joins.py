@@ -68,7 +68,7 @@ class Joins:
     Args:
         weights: a name, a safetensors file or the folder of a training run; those shipped when
             left out.
-        matcher: likewise, of the network that matches contour points.
+        matcher: likewise, of the network that matches contour points of worn pieces.
         tries: assemblies that are built; the best is the answer, others are alternatives.
         trust: pieces and groups are left out whose joins are less probable than this; 0 places
             every piece.

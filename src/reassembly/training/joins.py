@@ -46,7 +46,7 @@ __all__ = [
     "propose_joins",
 ]
 
-FORMAT = 1
+FORMAT = 2
 SHARD = "joins-*.safetensors"
 CHUNK = 4
 """Puzzles of a shard."""
@@ -62,11 +62,11 @@ class JoinSettings:
     """Which proposals are kept."""
 
     keep: int = 120
-    """Of a pair."""
+    """Of a pair, by correlation; matching points add some."""
     others: float = 0.5
     """Pairs that do not touch, for each pair that does; all of them from 100 on."""
     matcher: str | None = None
-    """Weights whose matches count as evidence: a name or a path; the package's own for None."""
+    """Weights that match points of worn pieces: a name or a path; the package's own for None."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ def offsets(
 def propose_joins(
     puzzle: Puzzle,
     settings: JoinSettings,
-    matcher: Matcher | None,
+    matchers: Sequence[Matcher],
     seed: int = 0,
     device: str = "cpu",
 ) -> tuple[Proposed, Pictures] | None:
@@ -120,7 +120,7 @@ def propose_joins(
     Returns:
         None where no pair has any.
     """
-    from reassembly.matching.correlate import ProposeSettings, propose
+    from reassembly.matching.correlate import ProposeSettings, propose, with_matched
     from reassembly.matching.crops import pictures_of
     from reassembly.matching.evidence import contacts, evidence
     from reassembly.matching.rim import motion_of, rims_of
@@ -131,12 +131,13 @@ def propose_joins(
     touching = set(shared_edges(Outlines({i: puzzle[i].polygon for i in truth}), truth))
     pairs = _pairs(puzzle.ids, touching, settings.others, np.random.default_rng(seed))
     number = {i: k for k, i in enumerate(puzzle.ids)}
-    seen = None if matcher is None else matcher.see(puzzle.fragments, rims)
+    seen = [matcher.see(puzzle.fragments, rims) for matcher in matchers]
     parts: list[Proposed] = []
     for a, b, motions, scores in propose(rims, ProposeSettings(keep=settings.keep), pairs, device):
+        matches = [m.match(own, a, b) for m, own in zip(matchers, seen, strict=True)]
+        motions, scores = with_matched(motions, scores, matches)
         if not len(motions):
             continue
-        matches = None if matcher is None or seen is None else matcher.match(seen, a, b)
         contact = contacts(rims[a], rims[b], motions)
         label = np.full(len(motions), FALSE, np.uint8)
         away = np.zeros((len(motions), 3))
@@ -200,11 +201,11 @@ def prepare_joins(
     Returns:
         How many `puzzles` were worked through now, and how many were `kept`.
     """
-    from reassembly.matching.matcher import MATCHER
+    from reassembly.matching.matcher import WORN
     from reassembly.weights import check_weights
 
     settings = settings or JoinSettings()
-    check_weights(settings.matcher or MATCHER, "pairingnet")
+    check_weights(settings.matcher or WORN, "pairingnet")
     folder = Path(out)
     about = {
         "format": FORMAT,
@@ -258,7 +259,7 @@ class _Worker:
 
     settings: JoinSettings = field(default_factory=JoinSettings)
     device: str = "cpu"
-    matcher: Any = None
+    matchers: Sequence[Matcher] = ()
 
 
 _WORKER = _Worker()
@@ -267,12 +268,12 @@ _WORKER = _Worker()
 def _begin_worker(settings: JoinSettings, device: str) -> None:
     import torch
 
-    from reassembly.matching.matcher import load_matcher
+    from reassembly.matching.matcher import load_matchers
 
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
     _WORKER.settings, _WORKER.device = settings, device
-    _WORKER.matcher = load_matcher(settings.matcher)
+    _WORKER.matchers = load_matchers(settings.matcher)
 
 
 def _prepare_chunk(source: Made | Stored, numbers: Sequence[int]) -> tuple[bytes, int]:
@@ -285,7 +286,7 @@ def _prepare_chunk(source: Made | Stored, numbers: Sequence[int]) -> tuple[bytes
     pieces = pairs = 0
     for number in numbers:
         puzzle, _ = source.load(number)
-        found = propose_joins(puzzle, _WORKER.settings, _WORKER.matcher, number, _WORKER.device)
+        found = propose_joins(puzzle, _WORKER.settings, _WORKER.matchers, number, _WORKER.device)
         if found is None:
             continue
         own, shown = found
