@@ -985,7 +985,8 @@ def prepare(
     matcher: Annotated[
         str | None,
         typer.Option(
-            help="With --joins: weights whose matches are evidence.", show_default="matcher"
+            help="With --joins: weights that match points of worn pieces.",
+            show_default="matcher",
         ),
     ] = None,
     device: Annotated[Device, typer.Option(help="Where networks compute.")] = Device.cpu,

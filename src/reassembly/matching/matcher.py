@@ -1,4 +1,4 @@
-"""Which contour points of two pieces belong together: PairingNet proposes joins and vouches for them.
+"""Which contour points of two pieces belong together: PairingNet proposes joins and backs them.
 
 Two of its networks are asked, one that has learned from worn pieces and one from lightly worn ones:
 neither is good at both.
