@@ -89,6 +89,14 @@ def test_the_wheel_holds_everything_that_the_package_reads(built):
     assert foreign == [] and not any("__pycache__" in name for name in inside)
 
 
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout of the repository")
+def test_what_is_tracked_stays_small_enough_to_travel():
+    """As a disk counts it, in blocks of 4 KiB."""
+    tracked = [ROOT / name for name in run("git", "ls-files", "-z").split("\0") if name]
+    blocks = sum(-(-path.stat().st_size // 4096) for path in tracked if path.is_file())
+    assert 4 * blocks < 25_000
+
+
 @pytest.mark.slow
 def test_the_sdist_holds_all_that_is_ours_and_nothing_private(built):
     sdist, _ = built
