@@ -13,8 +13,9 @@ among the proposals of their pair.
 A fine-tuned verifier knows the joins it learned from too well. So the judge of a fold hears about
 each puzzle from a verifier that has seen neither it nor the fold: TUNED holds weights, or runs of
 `train --stage verifier`, named by the folds that they did not see, `without-1` to `without-4` and
-`without-12` to `without-34`. `--ship FILE` writes weights for the solver instead, with the verifier
-`without`, which has seen all.
+`without-12` to `without-34`. Pools of lightly worn puzzles, which are easy, are given by `--light`
+and count a tenth, or the judge is no longer one for worn pieces. `--ship FILE` writes weights for
+the solver instead, with the verifier `without`, which has seen all.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ from reassembly.training.verifying import ranks, seen_by
 from reassembly.weights import load_network, save_weights
 
 GROWN_FROM = 8
+LIGHT = 0.1
+"""How much pools of lightly worn puzzles count."""
 MEETING = 0.5
 """Strokes that go on in each other count so much at least."""
 SHOWN = ("q_pos", "correct", "correct_of_placed", "largest_correct_group", "neighbour_f1")
@@ -112,6 +115,7 @@ def main() -> None:
     for name in ("data", "folds", "real", "verifier"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--made", type=Path, action="append", required=True, help="repeatable")
+    parser.add_argument("--light", type=Path, action="append", default=[], help="repeatable")
     parser.add_argument("--tuned", type=Path, help="verifiers fine-tuned without some folds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tries", type=int, default=6)
@@ -127,7 +131,8 @@ def main() -> None:
     fold_of = torch.tensor([next(k for k, f in enumerate(folds) if i in f) for i in ids])
     sources = {source.id: source for source in find_puzzles(arguments.data)}
     real = JoinPool.load(arguments.real)
-    mades = {str(path): JoinPool.load(path) for path in arguments.made}
+    mades = {str(path): JoinPool.load(path) for path in arguments.made + arguments.light}
+    weights = [1.0] * (1 + len(arguments.made)) + [LIGHT] * len(arguments.light)
     of_row = fold_of[real.tensors["puzzle"].long()]
     settings = JudgeSettings(seed=arguments.seed, shown=arguments.shown)
     verifiers = Verifiers(arguments)
@@ -135,12 +140,12 @@ def main() -> None:
         oracle(real, ids, sources, arguments)
         return
     if arguments.ship:
-        ship(arguments.ship, real, of_row, mades, verifiers, settings)
+        ship(arguments.ship, real, of_row, mades, weights, verifiers, settings)
         return
     rows, found, judged = [], [], []
     for fold in range(len(folds)):
         others = real.taken((of_row != fold).nonzero()[:, 0])
-        screen = fit_judge([others, *mades.values()], [None] * (1 + len(mades)), settings)
+        screen = fit_judge([others, *mades.values()], [None] * (1 + len(mades)), settings, weights)
 
         def said(
             name: str, pool: JoinPool, chosen: Tensor, unseen: Sequence[int], screen: JoinJudge
@@ -167,7 +172,7 @@ def main() -> None:
         verifiers.keep()
         logits = torch.zeros(len(own))
         for seed in range(arguments.judges):
-            judge = fit_judge(pools, told, replace(settings, seed=arguments.seed + seed))
+            judge = fit_judge(pools, told, replace(settings, seed=arguments.seed + seed), weights)
             with torch.no_grad():
                 logits += judge(own.tensors["evidence"], own_said) / arguments.judges
         found.append(ranks(logits, own.tensors["label"], own.tensors["pair"]))
@@ -275,6 +280,7 @@ def ship(
     real: JoinPool,
     of_row: Tensor,
     mades: Mapping[str, JoinPool],
+    weights: Sequence[float],
     verifiers: Verifiers,
     settings: JudgeSettings,
 ) -> None:
@@ -292,7 +298,7 @@ def ship(
         return logits
 
     whole = verifiers.network("without")
-    network = fit_network([real, *mades.values()], whole, settings, look=look)
+    network = fit_network([real, *mades.values()], whole, settings, look=look, weights=weights)
     verifiers.keep()
     save_weights(out, network.state_dict(), "joins", asdict(whole.config))
 

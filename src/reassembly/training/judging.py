@@ -56,15 +56,20 @@ class JudgeSettings:
 
 
 def fit_judge(
-    pools: Sequence[JoinPool], seen: Sequence[Tensor | None], settings: JudgeSettings | None = None
+    pools: Sequence[JoinPool],
+    seen: Sequence[Tensor | None],
+    settings: JudgeSettings | None = None,
+    weights: Sequence[float] | None = None,
 ) -> JoinJudge:
     """A judge for the proposals of these pools.
 
     Args:
         seen: for each pool the verifier's logits (K,) of its proposals; None for a judge that is
             told nothing by it.
+        weights: how much each pool counts; all alike when left out.
     """
     settings = settings or JudgeSettings()
+    weights = weights or [1.0] * len(pools)
     labels = [pool.tensors["label"] for pool in pools]
     groups = [[(label == kind).nonzero()[:, 0] for kind in (TRUE, FALSE)] for label in labels]
     if not any(all(map(len, kinds)) for kinds in groups):
@@ -91,7 +96,7 @@ def fit_judge(
     judge.train()
     for _ in range(settings.steps):
         loss = torch.zeros(())
-        for pool, own, kinds in zip(pools, told, groups, strict=True):
+        for pool, own, kinds, weight in zip(pools, told, groups, weights, strict=True):
             if not all(map(len, kinds)):
                 continue
             rows = torch.cat(
@@ -102,7 +107,7 @@ def fit_judge(
             )
             wanted = (pool.tensors["label"][rows] == TRUE).float()
             logits = judge(pool.tensors["evidence"][rows], own[rows])
-            loss = loss + F.binary_cross_entropy_with_logits(logits, wanted)
+            loss = loss + weight * F.binary_cross_entropy_with_logits(logits, wanted)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
@@ -139,11 +144,13 @@ def fit_network(
     settings: JudgeSettings | None = None,
     progress: Callable[[int, int, str], None] | None = None,
     look: Callable[[int, Tensor], Tensor] | None = None,
+    weights: Sequence[float] | None = None,
 ) -> JoinNetwork:
     """Screen, verifier and judge together, calibrated.
 
     Args:
         pools: of all pairs of their puzzles, or probabilities come out too high.
+        weights: see `fit_judge`.
         look: gives the logits (K,) of proposals (K,) of a pool, by its number, where they are not
             to be the verifier's own: it knows joins that it has learned from too well.
     """
@@ -158,7 +165,7 @@ def fit_network(
 
     network = JoinNetwork(verifier.config)
     network.verifier = verifier
-    network.screen = fit_judge(pools, [None] * len(pools), settings)
+    network.screen = fit_judge(pools, [None] * len(pools), settings, weights)
     told("fitting the screen")
     shown, seen = [], []
     for number, pool in enumerate(pools):
@@ -169,13 +176,13 @@ def fit_network(
     best: list[tuple[Tensor, Tensor]] = []
     for part in range(PARTS):
         rest = [_part(pool, own, part, False) for pool, own in zip(shown, seen, strict=True)]
-        judge = fit_judge([pool for pool, _ in rest], [own for _, own in rest], settings)
+        judge = fit_judge([pool for pool, _ in rest], [own for _, own in rest], settings, weights)
         for pool, own in zip(shown, seen, strict=True):
             held, logits = _part(pool, own, part, True)
             with torch.no_grad():
                 best.append(best_of_pairs(held, judge(held.tensors["evidence"], logits)))
         told("calibrating")
-    network.judge = fit_judge(shown, seen, settings)
+    network.judge = fit_judge(shown, seen, settings, weights)
     told("fitting the judge")
     logits, true = (torch.cat(parts) for parts in zip(*best, strict=True))
     network.scale.copy_(torch.tensor(calibrated(logits, true)))
