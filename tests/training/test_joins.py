@@ -39,7 +39,7 @@ def puzzle():
 
 @pytest.fixture(scope="module")
 def proposed(puzzle):
-    found = propose_joins(puzzle, JoinSettings(keep=30, others=100), None)
+    found = propose_joins(puzzle, JoinSettings(keep=30, others=100), ())
     assert found is not None
     return found
 
@@ -78,17 +78,17 @@ def test_strays_join_nothing(puzzle, proposed):
 
 
 def test_pairs_that_did_not_meet_are_sampled(puzzle):
-    none, _ = propose_joins(puzzle, JoinSettings(keep=5, others=0), None)
+    none, _ = propose_joins(puzzle, JoinSettings(keep=5, others=0), ())
     met = neighbours(replace(puzzle, fragments=puzzle.fragments[:3]))
     assert len(np.unique(none.pair)) == len(met)
-    some, _ = propose_joins(puzzle, JoinSettings(keep=5, others=0.5), None, seed=1)
+    some, _ = propose_joins(puzzle, JoinSettings(keep=5, others=0.5), (), seed=1)
     assert len(np.unique(some.pair)) == len(met) + round(0.5 * len(met))
 
 
 def test_a_puzzle_without_truth_has_only_false_joins(puzzle):
-    found, _ = propose_joins(replace(puzzle, truth=None), JoinSettings(keep=5, others=100), None)
+    found, _ = propose_joins(replace(puzzle, truth=None), JoinSettings(keep=5, others=100), ())
     assert (found.label == FALSE).all()
-    assert propose_joins(replace(puzzle, truth=None), JoinSettings(keep=5, others=0), None) is None
+    assert propose_joins(replace(puzzle, truth=None), JoinSettings(keep=5, others=0), ()) is None
 
 
 def test_pools_carry_on_where_they_were_killed(join_folder, tmp_path):
