@@ -1474,11 +1474,13 @@ def _show_warning(
 
 
 def _interrupted() -> NoReturn:
-    typer.echo(
-        "interrupted: `bench`, `index`, `prepare`, `reproduce` and `solve --each` carry on when "
-        "called again, `generate` and `train` with --resume",
-        err=True,
-    )
+    said = sys.argv[1:]
+    remedy = ""
+    if said and said[0] in ("generate", "train"):
+        remedy = ": the same command carries on with --resume"
+    elif said and (said[0] in ("bench", "index", "prepare", "reproduce") or "--each" in said):
+        remedy = ": the same command carries on"
+    typer.echo(f"interrupted{remedy}", err=True)
     _left_by_interrupt.set()
     sys.exit(130)
 

@@ -218,7 +218,8 @@ def test_training_resumes_where_it_was_interrupted(tmp_path, pool, system):
         if done == 2:
             signal.raise_signal(signal.SIGTERM)
 
-    train(whole, "pretrain", config=config, data=pool, validation=pool, device="cpu")
+    # No stage need be named: there is but one.
+    train(whole, config=config, data=pool, validation=pool, device="cpu")
     first = train(
         parts, "pretrain", config=config, data=pool, validation=pool, device="cpu", progress=stop
     )

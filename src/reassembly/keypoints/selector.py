@@ -156,7 +156,7 @@ class KeypointSelector(nn.Module):
         nodes: torch.Tensor = self.projection(inputs)
         for conv in self.convs:
             nodes = conv(F.relu(nodes))
-        return nodes, nodes @ self.p / self.p.norm()
+        return nodes, nodes @ self.p / self.p.norm().clamp_min(1e-6)
 
 
 def _look_around(projection: nn.Linear, conv: nn.Module) -> None:

@@ -105,7 +105,7 @@ def train(
     Args:
         out: the run's folder: new, empty, or with `resume` that of an earlier run. Pools that are
             prepared in it stay when the preparation is cut short.
-        stage: `selector`, `texture`, `pretrain` or `finetune`.
+        stage: one of `STAGES`; left out, `pretrain` for other systems than ours.
         config: a configuration, a YAML file, or the name of one that comes with the package.
         changes: of the configuration, such as `model.keypoints.selector=fps`.
         data: a pool of `reassembly prepare`, or a folder of puzzles; made puzzles without.
@@ -133,12 +133,14 @@ def train(
         config = config or folder / "config.yaml"
         data, validation = data or begun["data"], validation or begun["validation"]
         init = None if goes_on else begun["init"]
+    settings = _settings(config or "default", changes, steps, begun, folder)
+    if stage is None and settings.system != Config().system:
+        stage = "pretrain"  # Other systems than ours are trained in one go.
     if stage not in STAGES:
         what = "no stage was named" if stage is None else f"there is no stage {stage!r}"
         raise InputError(what, f"Give --stage one of {', '.join(STAGES)}")
     if stage == "finetune" and not resume and init is None:
         raise InputError("fine-tuning starts from trained weights", "Name them with --init")
-    settings = _settings(config or "default", changes, steps, begun, folder)
     if resume:
         _check_same_model(settings, begun, folder)
     elif not _is_helper():
