@@ -132,6 +132,14 @@ def test_large_puzzles_are_pruned_to_likely_neighbours(puzzle, finder):
     assert best == {frozenset(pair) for pair in kept}
 
 
+def test_placements_that_are_one_to_a_person_are_told_once(puzzle, rims):
+    a, b = puzzle.ids[:2]
+    (motion,) = touching_motions(rims[a], rims[b], 1)
+    motions = motion + np.array([[0.0, 0.0, 0.0], [0.05, 2.0, 0.0], [1.0, 0.0, 0.0]])
+    judged = Judged(a, b, motions, motions, np.zeros(3), np.array([0.9, 0.8, 0.7]))
+    assert [join.probability for join in joins_of(rims, judged)] == [0.9, 0.7]
+
+
 def test_what_is_judged_is_told_as_poses(puzzle, rims):
     a, b = puzzle.ids[:2]
     motions = touching_motions(rims[a], rims[b], 5)

@@ -187,9 +187,11 @@ def test_rejected_joins_do_not_come_back(puzzle, solver, turned):
             assert degrees > 8 or mm > 8
 
 
-def test_rejected_joins_do_not_come_back_by_way_of_other_pieces(puzzle, solver):
+@pytest.mark.parametrize("refined", [False, True])
+def test_rejected_joins_do_not_come_back_by_way_of_other_pieces(puzzle, solver, refined):
     """Though all others bring the two pieces together so, and nothing else is proposed."""
-    stubborn = with_settings(solver, finder=Knowing(puzzle, solver.finder, false=0))
+    knowing = Knowing(puzzle, solver.finder, false=0)
+    stubborn = with_settings(solver, finder=knowing, refined=refined)
     for pair in sorted(met_in(puzzle)):
         answer = ra.solve(puzzle, stubborn, rejected=[true_join(puzzle, *pair)])
         for island in answer.islands:

@@ -397,13 +397,14 @@ def _check_pieces(
 def joins_of(
     rims: Mapping[str, Rim], judged: Judged, rejected: Sequence[Join] = (), limit: int | None = None
 ) -> list[Join]:
-    """Placements of a pair as joins, best first, without those that were rejected."""
+    """Placements of a pair as joins, best first: none that was rejected, and of those that are the
+    same to a person the best."""
     a, b = judged.fixed, judged.moving
     refused = [j if j.first == a else j.turned() for j in rejected if {j.first, j.second} == {a, b}]
     found: list[Join] = []
     for k, motion in enumerate(judged.motions):
         pose = pose_of(motion, rims[a], rims[b])
-        if any(same_join(pose, join.pose, rims[b]) for join in refused):
+        if any(same_join(pose, join.pose, rims[b]) for join in (*refused, *found)):
             continue
         _, figures = strips(rims[a], rims[b], motion[None])
         contact, gap, _, overlap, _ = figures[0].tolist()

@@ -221,8 +221,8 @@ class _Run:
             judged.motions, judged.corrected, judged.logits, strict=True
         ):
             if refused:
-                pose = pose_of(motion, self.rims[a], self.rims[b])
-                if any(same_join(pose, join.pose, self.rims[b]) for join in refused):
+                poses = [pose_of(each, self.rims[a], self.rims[b]) for each in (motion, moved)]
+                if any(same_join(p, join.pose, self.rims[b]) for p in poses for join in refused):
                     continue
             kept.append(Candidate(a, b, _motion(motion), float(logit), _motion(moved)))
         return kept
@@ -269,9 +269,18 @@ class _Run:
         for group in found.groups:
             joins = followed(table, group)
             weights = [self._likely(c.logit - self.settings.offset) for c in joins]
-            settled = settle(group, joins, weights, held)
-            refined.append(refine(self.rims, settled, held) if len(group) > 1 else group)
+            final: Mapping[str, Motion] = settle(group, joins, weights, held)
+            final = refine(self.rims, final, held) if len(group) > 1 else group
+            refined.append(group if self._refuses(table, final) else final)
         return refined
+
+    def _refuses(self, table: Table, group: Mapping[str, Motion]) -> bool:
+        """Whether a group holds a join that was rejected: others may have pulled it there."""
+        return any(
+            table.same(composed(inverse(group[c.fixed]), group[c.moving]), c.motion)
+            for c in self.refused
+            if c.fixed in group and c.moving in group
+        )
 
     def _likely(self, evidence: float) -> float:
         """The probability that evidence of the table stands for."""
