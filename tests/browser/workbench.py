@@ -220,9 +220,13 @@ class Hands:
         self.page.wait_for_url(re.compile("/h/"))
 
     def switch_to(self, hypothesis: str) -> None:
-        before = self.hypothesis
-        self.page.get_by_label("Hypothesis", exact=True).select_option(label=hypothesis)
+        from playwright.sync_api import expect
+
+        before, shown = self.hypothesis, self.page.get_by_label("Hypothesis", exact=True)
+        shown.select_option(label=hypothesis)
         self.until("(before) => !location.hash.endsWith(before)", before)
+        # The address is first; what is shown comes from the server.
+        expect(shown).to_have_value(self.hypothesis)
         self.settle()
 
     def settle(self) -> None:
