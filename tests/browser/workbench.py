@@ -199,7 +199,7 @@ class Hands:
 
     def wait_saved(self) -> None:
         """Until the page says that every change is safe."""
-        self.page.locator(".saved", has_text=re.compile("^Saved$")).wait_for()
+        self.page.locator(".saved", has_text=re.compile("^Saved$")).wait_for(timeout=60_000)
 
     def until(self, script: str, argument: Any = None, limit_s: float = 20.0) -> None:
         """Until a function of JavaScript holds; asked from outside, as the page forbids eval."""
