@@ -11,6 +11,7 @@ import math
 import signal
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -243,7 +244,7 @@ def _keep_statistics(network: nn.Module, wanted: bool) -> None:
             layer.momentum = MOMENTUM if wanted else 0.0
 
 
-class AfterStep(pl.Callback):
+class AfterStep(pl.Callback, ABC):
     """Something that is done after every step, which may take several batches."""
 
     def on_train_batch_end(
@@ -258,9 +259,9 @@ class AfterStep(pl.Callback):
         if trainer.global_step > batch[0]:
             self.after_step(trainer, pl_module)
 
+    @abstractmethod
     def after_step(self, trainer: pl.Trainer, module: Training) -> None:
         """What is done."""
-        raise NotImplementedError
 
 
 class Averaging(AfterStep):
