@@ -22,9 +22,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def hands(request: pytest.FixtureRequest, chromium: Browser, server: Server) -> Iterator[Hands]:
-    """At a branch of the demo of its own, every piece on the board; by touch where asked for."""
+def visitor(request: pytest.FixtureRequest, chromium: Browser, server: Server) -> Iterator[Hands]:
+    """At the first page; by touch where asked for."""
     hands = Hands.at(chromium, server, touch="tablet" in request.fixturenames)
+    yield hands
+    hands.page.close()
+    assert hands.errors == []
+
+
+@pytest.fixture
+def hands(visitor: Hands) -> Hands:
+    """At a branch of the demo of its own, every piece on the board."""
+    hands = visitor
     hands.open_project("Demo")
     hands.switch_to(PAINTED)
     hands.page.get_by_role("button", name="Branch this hypothesis").first.click()
@@ -32,9 +41,7 @@ def hands(request: pytest.FixtureRequest, chromium: Browser, server: Server) -> 
     hands.page.keyboard.press("Enter")
     hands.until("(before) => !location.hash.endsWith(before)", before)
     hands.settle()
-    yield hands
-    hands.page.close()
-    assert hands.errors == []
+    return hands
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from tests.browser.workbench import (
 from tests.puzzles import drawn_puzzle
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    pass
 
 pytestmark = pytest.mark.slow
 
@@ -47,11 +47,8 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def hands(chromium: Browser, server: Server) -> Iterator[Hands]:
-    hands = Hands.at(chromium, server)
-    yield hands
-    hands.page.close()
-    assert hands.errors == []
+def hands(visitor: Hands) -> Hands:
+    return visitor
 
 
 @pytest.fixture
