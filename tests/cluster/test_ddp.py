@@ -17,7 +17,7 @@ from reassembly.training import run
 from reassembly.training.prepare import made_puzzles, prepare
 from reassembly.training.textures import keep_patches
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 SHARED = ("--set", "training.accumulate=2")
 STEADY = ("--set", "training.decay=false")
@@ -52,14 +52,6 @@ def alone(pool, out, *more, stage="pretrain"):
     run.train(
         out, stage, config="tiny", changes=changes, data=pool, device="cpu", steps=6, workers=1
     )
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def ended(*processes):

@@ -17,13 +17,7 @@ from reassembly.texture.pretraining import (
 from reassembly.texture.resnet import ResNet18
 from tests.puzzles import drawn_puzzle
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def puzzle_with_keypoints(seed: int, count: int = 40):
