@@ -66,14 +66,3 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=str(Path(path)), args=ARGUMENTS)
         yield browser
         browser.close()
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Sums of several threads differ in their last digits."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
