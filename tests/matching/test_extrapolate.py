@@ -1,6 +1,7 @@
 """Paint that goes on beyond the rim."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -83,6 +84,16 @@ def test_an_extrapolator_comes_by_its_import_path():
     path = "reassembly.matching.extrapolate:nearest_paint"
     assert extrapolator(path) is nearest_paint
     assert extrapolator(nearest_paint) is nearest_paint
+
+
+def test_one_in_the_working_folder_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_paint.py").write_text(
+        "def paint(picture, width):\n    return picture[..., :3]\n"
+    )
+    picture = np.full((4, 5, 4), 7, np.uint8)
+    assert extrapolator("own_paint:paint")(picture, 2).shape == (4, 5, 3)
 
 
 @pytest.mark.parametrize("path", ["nonsense", "no.such.module:f", "math:no_such_name", "math:pi"])

@@ -16,14 +16,16 @@ LEARNED = {
     "puzzlefusion": "puzzlefusion",
     "reassemblenet": "reassemblenet-learnable",
 }
-AT_MOST = 0.08
+FEW = {"diffassemble": {"steps": 6}, "puzzlefusion": {"steps": 6}}
+AT_MOST = 0.04
 """By so much may a solver that knows nothing be luckier than the best trivial row."""
 
 
 @pytest.fixture(scope="module")
 def puzzles():
-    wanted = recipe("paper", pieces=(5, 5), size_px=512)
-    return [make_puzzle(wanted, seed=70, index=k).puzzle for k in range(6)]
+    """Clean cuts, of which every learned solver knows more than chance."""
+    wanted = recipe("pairingnet", pieces=(5, 5), size_px=512)
+    return [make_puzzle(wanted, seed=70, index=k).puzzle for k in range(12)]
 
 
 def q_pos(puzzles, solver, **settings):
@@ -46,11 +48,13 @@ def test_with_zeroed_weights_a_solver_falls_to_the_trivial_rows(solver, puzzles,
     zeroed = {name: torch.zeros_like(value) for name, value in shipped.tensors.items()}
     file = tmp_path / "zeroed.safetensors"
     save_weights(file, zeroed, shipped.kind, shipped.config)
-    few = {} if solver == "pairingnet" else {"steps": 6}
-    assert q_pos(puzzles, solver, weights=str(file), **few) <= trivial + AT_MOST
+    assert q_pos(puzzles, solver, weights=str(file), **FEW.get(solver, {})) <= trivial + AT_MOST
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", ["pairingnet", "reassemblenet"])
-def test_what_was_learned_is_worth_far_more(solver, puzzles, trivial):
-    assert q_pos(puzzles, solver) > trivial + 0.4
+@pytest.mark.parametrize(
+    ("solver", "more"),
+    [("pairingnet", 0.4), ("reassemblenet", 0.4), ("diffassemble", 0.1), ("puzzlefusion", 0.1)],
+)
+def test_what_was_learned_is_worth_more(solver, more, puzzles, trivial):
+    assert q_pos(puzzles, solver, **FEW.get(solver, {})) > trivial + more

@@ -7,8 +7,10 @@ by its import path `package.module:function` (see `extrapolator`).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -54,7 +56,8 @@ def extrapolator(choice: str | Extrapolate) -> Extrapolate:
     """The function itself, given as such or by its import path.
 
     Args:
-        choice: a function of the type `Extrapolate`, or `package.module:function`.
+        choice: a function of the type `Extrapolate`, or `package.module:function`, of what is
+            installed or lies in the working folder.
 
     Raises:
         InputError: where the path leads to nothing that can be called.
@@ -65,6 +68,8 @@ def extrapolator(choice: str | Extrapolate) -> Extrapolate:
     remedy = "Write package.module:function, and see that Python finds the package"
     if not (module and colon and name):
         raise InputError(f"{choice!r} is no import path of a function", remedy)
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
     try:
         function = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:

@@ -89,7 +89,8 @@ BUILT_IN = (
     SolverInfo(
         "greedy",
         "joins the contours that fit best first, without collisions",
-        "ours, in the place of the greedy geometric baseline of RePAIR (Tsesmelis et al., 2024)",
+        "ours, unverified, in the place of the greedy geometric baseline of RePAIR "
+        "(Tsesmelis et al., 2024)",
         "reassembly.solvers.greedy:Greedy",
     ),
     SolverInfo(
