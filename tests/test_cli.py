@@ -27,6 +27,8 @@ from reassembly.solvers import Progress
 from tests.joining import saved
 from tests.puzzles import drawn_puzzle
 
+QUICK = ("--solver", "greedy")
+
 
 def run(*arguments, env=None, timeout=120):
     return subprocess.run(
@@ -174,7 +176,7 @@ def test_locked_pieces_stay(solved, with_truth, tmp_path):
     locked.write_text(
         "rpf,x,y,rot\n" + "\n".join(",".join(map(str, m)) for m in moved), encoding="utf-8"
     )
-    done = run("solve", with_truth, "--out", tmp_path / "again", "--locked", locked)
+    done = run("solve", with_truth, "--out", tmp_path / "again", "--locked", locked, *QUICK)
     assert done.returncode == 0, done.stderr
     with (tmp_path / "again" / "poses.csv").open(encoding="utf-8") as file:
         again = {r["rpf"]: r for r in csv.DictReader(file)}
@@ -274,7 +276,8 @@ def test_joins_that_cannot_be_found(joined, with_truth, tmp_path):
 
 def test_the_same_seed_gives_the_same_files(cutouts, tmp_path):
     for name in ("a", "b"):
-        assert run("solve", cutouts, "--out", tmp_path / name, "--seed", 5).returncode == 0
+        done = run("solve", cutouts, "--out", tmp_path / name, "--seed", 5, *QUICK)
+        assert done.returncode == 0, done.stderr
     for file in sorted((tmp_path / "a").iterdir()):
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name
 
@@ -348,6 +351,7 @@ def test_three_lines_of_python(cutouts, tmp_path, recwarn):
     a = ra.solve(ra.load(cutouts), seed=0)
     a.save(tmp_path / "out")
     assert ra.Assembly.load(tmp_path / "out") == a
+    assert a.provenance.solver == "joins"
 
 
 def png_header(width, height):
@@ -429,7 +433,7 @@ def test_bad_folders(case, tmp_path):
     folder.mkdir()
     for name, body in BAD_FOLDERS[case].items():
         (folder / name).write_bytes(body)
-    done = run("solve", folder, "--out", tmp_path / "out")
+    done = run("solve", folder, "--out", tmp_path / "out", *QUICK)
     assert_refused(done, "bad input", tmp_path / "out")
 
 
@@ -437,13 +441,13 @@ def test_bad_folders(case, tmp_path):
 def test_bad_archives(case, tmp_path):
     archive = tmp_path / "pieces.zip"
     archive.write_bytes(BAD_FILES[case])
-    done = run("solve", archive, "--out", tmp_path / "out")
+    done = run("solve", archive, "--out", tmp_path / "out", *QUICK)
     assert_refused(done, "pieces.zip", tmp_path / "out")
     assert not (tmp_path.parent / "a.png").exists()
 
 
 def test_no_such_path(tmp_path):
-    done = run("solve", tmp_path / "nowhere", "--out", tmp_path / "out")
+    done = run("solve", tmp_path / "nowhere", "--out", tmp_path / "out", *QUICK)
     assert_refused(done, "nowhere", tmp_path / "out")
 
 
@@ -460,7 +464,7 @@ def test_no_such_path(tmp_path):
 def test_bad_poses(body, said, with_truth, tmp_path):
     poses = tmp_path / "poses.csv"
     poses.write_text(body, encoding="utf-8")
-    done = run("solve", with_truth, "--out", tmp_path / "out", "--locked", poses)
+    done = run("solve", with_truth, "--out", tmp_path / "out", "--locked", poses, *QUICK)
     assert_refused(done, "poses.csv", tmp_path / "out")
     assert said in done.stderr
     assert_refused(run("evaluate", poses, "--truth", with_truth), "poses.csv")
@@ -478,7 +482,7 @@ def test_an_assembly_of_a_newer_version(solved, with_truth, tmp_path):
 
 def test_output_that_cannot_be_written(cutouts, tmp_path):
     (tmp_path / "file").write_text("x")
-    assert_refused(run("solve", cutouts, "--out", tmp_path / "file" / "out"), "file")
+    assert_refused(run("solve", cutouts, "--out", tmp_path / "file" / "out", *QUICK), "file")
 
 
 def test_output_that_is_not_empty(cutouts, tmp_path):
@@ -522,6 +526,7 @@ def test_interrupting_exits_with_130_and_leaves_nothing(tmp_path):
             str(folder),
             "--out",
             str(tmp_path / "out"),
+            *QUICK,
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

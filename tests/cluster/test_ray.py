@@ -110,8 +110,8 @@ def test_bench_and_solve_find_the_same_as_one_process(ray_cluster, kill_a_worker
     assert killed and rows[0] == rows[1]
     assert digest(tmp_path / "b1" / "predictions") == digest(tmp_path / "b2" / "predictions")
 
-    solve_each(made, tmp_path / "s1")
-    solve_each(made, tmp_path / "s2", ray=address)
+    solve_each(made, tmp_path / "s1", "greedy")
+    solve_each(made, tmp_path / "s2", "greedy", ray=address)
     assert digest(tmp_path / "s1") == digest(tmp_path / "s2")
     with (tmp_path / "s2" / "puzzles.csv").open(encoding="utf-8") as file:
         assert [row["error"] for row in csv.DictReader(file)] == [""] * 8

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["blind", "solve"]
 
-DEFAULT_SOLVER = "greedy"
+DEFAULT_SOLVER = "joins"
 
 
 def blind(puzzle: Puzzle, seed: int) -> tuple[Puzzle, dict[str, str], dict[str, Pose]]:
