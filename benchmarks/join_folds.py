@@ -15,7 +15,8 @@ each puzzle from a verifier that has seen neither it nor the fold: TUNED holds w
 `train --stage verifier`, named by the folds that they did not see, `without-1` to `without-4` and
 `without-12` to `without-34`. Pools of lightly worn puzzles, which are easy, are given by `--light`
 and count a tenth, or the judge is no longer one for worn pieces. `--ship FILE` writes weights for
-the solver instead, with the verifier `without`, which has seen all.
+the solver instead, with the verifier `without`, which has seen all, and with a second judge that
+has learned from the lightly worn ones alone.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from reassembly.training.judging import (
     JudgeSettings,
     best_of_pairs,
     fit_judge,
+    fit_light,
     fit_network,
     screened_rows,
 )
@@ -299,6 +301,10 @@ def ship(
 
     whole = verifiers.network("without")
     network = fit_network([real, *mades.values()], whole, settings, look=look, weights=weights)
+    light = [number for number, weight in enumerate(weights) if weight == LIGHT]
+    if light:
+        pools = [list(mades.values())[number - 1] for number in light]
+        fit_light(network, pools, settings, look=lambda k, rows: look(light[k], rows))
     verifiers.keep()
     save_weights(out, network.state_dict(), "joins", asdict(whole.config))
 

@@ -2,8 +2,9 @@
 
 reassembly prepare --joins --preset realistic --count 60 --seed 8000 --other-pairs 100 \\
     --per-pair 200 --out POOL
-python benchmarks/join_reliability.py --pool POOL [--pool OTHER] [--plot FILE.svg]
+python benchmarks/join_reliability.py --pool POOL [--light LIGHT] [--plot FILE.svg]
 
+Pools of lightly worn puzzles, which have a judge of their own, are given by `--light`.
 Of every two pieces of a puzzle the likeliest placement counts. A row for each range of
 probability: how many there are, what was said and what was true, with a 95 % interval; the expected
 calibration error; and risk against coverage: of the joins that are at least so probable, the share
@@ -37,32 +38,36 @@ Floats = NDArray[np.float64]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pool", type=Path, action="append", required=True, help="repeatable")
+    parser.add_argument("--pool", type=Path, action="append", default=[], help="repeatable")
+    parser.add_argument("--light", type=Path, action="append", default=[], help="repeatable")
     parser.add_argument("--weights", default="joins")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
     network, _ = load_network("joins", JoinNetwork, VerifierConfig, arguments.weights)
     curves = {}
-    for path in arguments.pool:
-        said, true, touching = judged(JoinPool.load(path), network.eval(), arguments.device)
-        curves[path.name] = tell(path.name, said, true, touching)
+    for light, paths in ((False, arguments.pool), (True, arguments.light)):
+        for path in paths:
+            pool = JoinPool.load(path)
+            said, true, touching = judged(pool, network.eval(), light, arguments.device)
+            curves[path.name] = tell(path.name, said, true, touching)
     if arguments.plot:
         draw(curves, arguments.plot)
 
 
 @torch.no_grad()
 def judged(
-    pool: JoinPool, network: JoinNetwork, device: str
+    pool: JoinPool, network: JoinNetwork, light: bool, device: str
 ) -> tuple[Floats, NDArray[np.bool_], int]:
     """Of every pair the probability of its likeliest placement and whether it is true; and how many
     pairs have a true placement at all."""
     rows = screened_rows(pool, network.screen, FinderSettings.shown)
     seen, _ = seen_by(network.verifier.to(device), pool.to(device), rows.to(device))
     shown = pool.taken(rows)
-    best, true = best_of_pairs(shown, network.judge(shown.tensors["evidence"], seen.cpu()))
+    judge = network.judge(light)
+    best, true = best_of_pairs(shown, judge(shown.tensors["evidence"], seen.cpu()))
     pairs = pool.tensors["pair"][pool.tensors["label"] == TRUE]
-    return network.probability(best).double().numpy(), true.numpy(), len(pairs.unique())
+    return judge.probability(best).double().numpy(), true.numpy(), len(pairs.unique())
 
 
 def tell(name: str, said: Floats, true: NDArray[np.bool_], touching: int) -> list[Floats]:

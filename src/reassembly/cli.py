@@ -68,6 +68,7 @@ class TrainingStage(StrEnum):
     finetune = "finetune"
     verifier = "verifier"
     judge = "judge"
+    light_judge = "light-judge"
 
 
 class TrainingDevice(StrEnum):
@@ -209,7 +210,7 @@ def serve(
 def solve(
     path: Input,
     out: Out,
-    solver: Annotated[str, typer.Option(help="A name that `reassembly solvers` lists.")] = "greedy",
+    solver: Annotated[str, typer.Option(help="A name that `reassembly solvers` lists.")] = "joins",
     seed: Seed = 0,
     locked: Annotated[
         Path | None,
@@ -234,11 +235,19 @@ def solve(
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(help="Denoising steps of reassemblenet.", show_default="20", min=1),
+        typer.Option(
+            help="Denoising steps, of solvers by diffusion.",
+            show_default="20 of reassemblenet",
+            min=1,
+        ),
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option(help="Answers reassemblenet draws, the best wins.", show_default="1", min=1),
+        typer.Option(
+            help="Answers that solvers by diffusion draw, of which one is chosen.",
+            show_default="1 of reassemblenet, 4 of others",
+            min=1,
+        ),
     ] = None,
     setting: Annotated[
         list[str] | None,
@@ -1140,7 +1149,8 @@ def train(
             f"{outcome.stopped.capitalize()} after {outcome.steps} of {outcome.planned} steps; "
             f"carry on with `reassembly train --out {out} --resume`."
         )
-    _say(f"Weights: {outcome.weights}; learning curve: {out / 'metrics.csv'}")
+    curve = out / "metrics.csv"
+    _say(f"Weights: {outcome.weights}" + f"; learning curve: {curve}" * curve.exists())
     if outcome.stopped == "interrupted":
         raise typer.Exit(130)
 

@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 
+from reassembly.bench.frames import turn_fragments
 from reassembly.matching.correlate import with_matched
 from reassembly.matching.evidence import NAMES, Matches, evidence
-from reassembly.matching.matcher import LIGHT, PROPOSED, load_matcher
+from reassembly.matching.matcher import LIGHT, PROPOSED, is_light, load_matcher, load_matchers
 from reassembly.matching.rim import motion_of, rims_of
+from reassembly.training.prepare import made_puzzles
 from tests.joining import neighbours, touching_motions
 from tests.puzzles import drawn_puzzle
 
@@ -112,3 +114,16 @@ def test_many_pieces_are_encoded_as_few_are(puzzle, rims, matcher, seen, monkeyp
     for name in ("has", "lacks", "piece_has", "piece_lacks"):
         one, other = getattr(again.codes, name), getattr(seen.codes, name)
         assert (one - other).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("preset", "light"), [("pairingnet", True), ("paper", True), ("realistic", False)]
+)
+def test_lightly_worn_pieces_are_told_from_worn_ones(preset, light):
+    """Whichever way they were photographed."""
+    matchers = load_matchers()
+    puzzle, _ = made_puzzles(count=1, seed=40, pieces=(5, 6), preset=preset).load(0)
+    for own in (puzzle, turn_fragments(puzzle, seed=1)[0]):
+        rims = rims_of(own)
+        seen = [matcher.see(own.fragments, rims) for matcher in matchers]
+        assert is_light(matchers, seen) == light

@@ -54,18 +54,18 @@ def test_the_judge_takes_figures_in_units_of_their_spread_and_no_outlier_decides
 
 @torch.no_grad()
 def test_probabilities_follow_the_calibration():
-    network = untrained()
+    judge = untrained().worn
     logits = torch.tensor([-2.0, 0.0, 3.0])
-    assert network.probability(logits) == pytest.approx(logits.sigmoid())
-    network.scale.copy_(torch.tensor([0.5, -1.0]))
-    assert network.probability(logits) == pytest.approx((0.5 * logits - 1).sigmoid())
+    assert judge.probability(logits) == pytest.approx(logits.sigmoid())
+    judge.scale.copy_(torch.tensor([0.5, -1.0]))
+    assert judge.probability(logits) == pytest.approx((0.5 * logits - 1).sigmoid())
 
 
 @torch.no_grad()
 def test_weights_come_back_with_calibration_and_units(tmp_path):
     network = untrained()
-    network.scale.copy_(torch.tensor([0.75, -0.5]))
-    network.judge.mean += 2.0
+    network.worn.scale.copy_(torch.tensor([0.75, -0.5]))
+    network.light.mean += 2.0
     path = tmp_path / "joins.safetensors"
     save_weights(path, network.state_dict(), "joins", asdict(network.config), half=False)
     back, _ = load_network("joins", JoinNetwork, VerifierConfig, str(path))

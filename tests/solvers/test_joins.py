@@ -51,7 +51,7 @@ class Knowing(JoinFinder):
             f.id: replace(self.rims[self.real[f.id].id], centre_mm=f.centroid_mm)
             for f in puzzle.fragments
         }
-        return Looked(puzzle, rims, None, None)
+        return Looked(puzzle, rims, None, None, light=False)
 
     def judged(self, looked, pairs):
         real, met, true, false = self.real, self.met, 4.0, -3.0

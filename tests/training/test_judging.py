@@ -9,7 +9,7 @@ from reassembly.config import VerifierConfig
 from reassembly.errors import InputError
 from reassembly.matching.evidence import NAMES
 from reassembly.matching.joins import load_finder
-from reassembly.matching.verifier import JoinVerifier
+from reassembly.matching.verifier import JoinNetwork, JoinVerifier
 from reassembly.training.joins import DOUBTFUL, FALSE, TRUE, JoinPool
 from reassembly.training.judging import (
     JudgeSettings,
@@ -22,7 +22,8 @@ from reassembly.training.judging import (
 )
 from reassembly.training.run import train
 from reassembly.training.verifying import ranks
-from reassembly.weights import save_weights
+from reassembly.weights import load_network, save_weights
+from tests.joining import saved
 
 QUICK = JudgeSettings(steps=120, true=32, false=96)
 
@@ -142,7 +143,35 @@ def test_the_whole_network_is_fitted_written_and_found_again(
     with torch.no_grad():
         logits = network.screen(evidence, torch.zeros(len(join_pool)))
         assert logits[label == TRUE].mean() > logits[label == FALSE].mean() + 1
-    assert float(network.scale[0]) > 0
+    assert float(network.worn.scale[0]) > 0
+    for name, tensor in network.worn.state_dict().items():
+        assert torch.equal(network.light.state_dict()[name], tensor), name
+
+
+def test_a_second_judge_learns_from_lightly_worn_pieces_alone(
+    join_folder, join_pool, small_crops, tmp_path
+):
+    """It tells their true joins; whatever else was there stays as it was."""
+    start = saved(tmp_path / "joins.safetensors")
+    before, _ = load_network("joins", JoinNetwork, VerifierConfig, str(start))
+    run = tmp_path / "run"
+    weights = train(
+        run, "light-judge", data=join_folder, init=start, steps=120, device="cpu"
+    ).weights
+    after, _ = load_network("joins", JoinNetwork, VerifierConfig, str(weights))
+    for name, tensor in before.state_dict().items():
+        if not name.startswith("light."):
+            assert torch.equal(after.state_dict()[name], tensor.half().float()), name
+    evidence, label = (join_pool.tensors[n] for n in ("evidence", "label"))
+    with torch.no_grad():
+        apart = [
+            (logits[label == TRUE].mean() - logits[label == FALSE].mean()).item()
+            for judge in (before.light, after.light)
+            for logits in [judge(evidence, torch.zeros(len(join_pool)))]
+        ]
+    assert apart[1] > 1 > abs(apart[0])
+    with pytest.raises(InputError, match="weights of `joins`"):
+        train(tmp_path / "other", "light-judge", data=join_folder, device="cpu")
 
 
 def test_as_many_steps_are_taken_as_are_asked_for(join_folder, small_crops, tmp_path):

@@ -24,7 +24,7 @@ from reassembly.errors import InputError, InputWarning
 from reassembly.matching.correlate import ProposeSettings, propose, with_matched
 from reassembly.matching.crops import Pictures, crops_of_pair, pictures_of
 from reassembly.matching.evidence import Matches, contacts, evidence
-from reassembly.matching.matcher import Matcher, Seen, load_matchers
+from reassembly.matching.matcher import Matcher, Seen, is_light, load_matchers
 from reassembly.matching.motions import Motions, matrices
 from reassembly.matching.rim import Rim, pose_of, rims_of
 from reassembly.matching.strip import strips
@@ -94,7 +94,7 @@ class Judged:
     motions: Motions
     """(K, 3): of the moving piece into the fixed one's centred frame."""
     corrected: Motions
-    """(K, 3): the same, moved to where the verifier thinks that the piece belongs."""
+    """(K, 3): the same; of worn pieces, moved to where the verifier thinks that they belong."""
     logits: Floats
     """(K,)."""
     probability: Floats
@@ -121,12 +121,9 @@ class JoinFinder:
     def look(self, puzzle: Puzzle) -> Looked:
         """What is known about the pieces alone."""
         rims = rims_of(puzzle)
-        return Looked(
-            puzzle,
-            rims,
-            [matcher.see(puzzle.fragments, rims) for matcher in self.matchers],
-            pictures_of(puzzle.fragments).to(self.device),
-        )
+        seen = [matcher.see(puzzle.fragments, rims) for matcher in self.matchers]
+        pictures = pictures_of(puzzle.fragments).to(self.device)
+        return Looked(puzzle, rims, seen, pictures, is_light(self.matchers, seen))
 
     def pairs(self, looked: Looked) -> list[tuple[str, str]]:
         """Pairs that are compared: all, or in a large puzzle likely neighbours."""
@@ -165,6 +162,7 @@ class JoinFinder:
         matches: Sequence[Matches],
     ) -> Judged:
         rims, network = looked.rims, self.network
+        judge = network.judge(looked.light)
         figures = torch.from_numpy(evidence(rims[a], rims[b], motions, scores, matches))
         figures = figures.to(self.device)
         screened = network.screen(figures, torch.zeros(len(figures), device=self.device))
@@ -175,16 +173,18 @@ class JoinFinder:
         told = (motions.astype(np.float32), contact.middle, contact.across)
         tensors = [torch.from_numpy(x).to(self.device) for x in told]
         seen, off = network.verifier(crops_of_pair(looked.pictures, number(a), number(b), *tensors))
-        logits = network.judge(figures, seen)
+        logits = judge(figures, seen)
         order = logits.argsort(descending=True, stable=True).cpu().numpy()
-        moved = corrected(motions, off.double().cpu().numpy(), contact.middle, contact.across)
+        moved = motions
+        if not looked.light:  # The verifier knows how much worn pieces have lost.
+            moved = corrected(motions, off.double().cpu().numpy(), contact.middle, contact.across)
         return Judged(
             a,
             b,
             motions[order],
             moved[order],
             logits.double().cpu().numpy()[order],
-            network.probability(logits).double().cpu().numpy()[order],
+            judge.probability(logits).double().cpu().numpy()[order],
         )
 
 
@@ -197,6 +197,8 @@ class Looked:
     seen: Sequence[Seen]
     """By each of the matchers."""
     pictures: Pictures
+    light: bool
+    """Whether the pieces are lightly worn."""
 
 
 Compare = Callable[[Looked, Sequence[tuple[str, str]]], Iterable[Judged]]

@@ -23,7 +23,7 @@ from reassembly.training.views import contour
 if TYPE_CHECKING:
     from reassembly.solvers.pairingnet import Codes, PairingNet
 
-__all__ = ["LIGHT", "WORN", "Matcher", "Seen", "load_matcher", "load_matchers"]
+__all__ = ["LIGHT", "WORN", "Matcher", "Seen", "is_light", "load_matcher", "load_matchers"]
 
 WORN, LIGHT = "matcher", "pairingnet"
 """Weights of the package: PairingNet's network, trained on `realistic` and on `paper` puzzles."""
@@ -123,3 +123,22 @@ def load_matcher(weights: str | None = None, device: str = "cpu") -> Matcher:
 def load_matchers(worn: str | None = None, device: str = "cpu") -> list[Matcher]:
     """Those that joins are found with: the one for worn pieces, and that for lightly worn ones."""
     return [load_matcher(worn, device), load_matcher(LIGHT, device)]
+
+
+def is_light(matchers: Sequence[Matcher], seen: Sequence[Seen]) -> bool:
+    """Whether the pieces of a puzzle are lightly worn.
+
+    Pieces of the kind that a network has learned from look less alike to it than others do: it
+    knows what tells them apart. So they are if they look more alike to the matcher of worn ones.
+
+    Args:
+        matchers: see `load_matchers`.
+        seen: of all pieces of the puzzle, by each.
+    """
+    alike = []
+    for matcher, own in zip(matchers, seen, strict=True):
+        likely = matcher.likely(own)
+        np.fill_diagonal(likely, 0.0)
+        alike.append(float(np.median(likely.max(axis=1))))
+    worn, light = alike
+    return worn > light

@@ -138,7 +138,7 @@ class _Run:
         self.looked: Looked = solver.finder.look(puzzle)
         self.settings = TableSettings()
         # The table tells logits less its offset.
-        factor, summand = solver.finder.network.scale.tolist()
+        factor, summand = solver.finder.network.judge(self.looked.light).scale.tolist()
         self.factor = float(factor)
         self.summand = float(summand) + self.factor * self.settings.offset
         self.rims = self.looked.rims

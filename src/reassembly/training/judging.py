@@ -1,4 +1,4 @@
-"""Fitting the judge of joins: explicit evidence and the verifier's word, weighed on proposals.
+"""Fitting the judges of joins: explicit evidence and the verifier's word, weighed on proposals.
 
 Pools count alike, however many proposals they hold, so that a few real puzzles are not outvoted by
 many made ones. Probabilities are calibrated on puzzles that the judge did not learn from.
@@ -6,6 +6,7 @@ many made ones. Probabilities are calibrated on puzzles that the judge did not l
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
@@ -28,10 +29,12 @@ __all__ = [
     "best_of_pairs",
     "calibrated",
     "fit_judge",
+    "fit_light",
     "fit_network",
     "join_pools",
     "screened_rows",
     "train_judge",
+    "train_light_judge",
 ]
 
 PARTS = 4
@@ -146,7 +149,7 @@ def fit_network(
     look: Callable[[int, Tensor], Tensor] | None = None,
     weights: Sequence[float] | None = None,
 ) -> JoinNetwork:
-    """Screen, verifier and judge together, calibrated.
+    """Screen, verifier and judge together, calibrated; the judge is that of all puzzles.
 
     Args:
         pools: of all pairs of their puzzles, or probabilities come out too high.
@@ -155,23 +158,47 @@ def fit_network(
             to be the verifier's own: it knows joins that it has learned from too well.
     """
     settings = settings or JudgeSettings()
-    steps, done = len(pools) + PARTS + 2, 0
-
-    def told(what: str) -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, steps, what)
-
+    told = _counted(len(pools) + PARTS + 2, progress)
     network = JoinNetwork(verifier.config)
     network.verifier = verifier
     network.screen = fit_judge(pools, [None] * len(pools), settings, weights)
     told("fitting the screen")
+    network.worn = _calibrated_judge(network, pools, settings, told, look, weights)
+    network.light.load_state_dict(network.worn.state_dict())
+    return network.eval()
+
+
+def fit_light(
+    network: JoinNetwork,
+    pools: Sequence[JoinPool],
+    settings: JudgeSettings | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+    look: Callable[[int, Tensor], Tensor] | None = None,
+) -> None:
+    """Gives a network a judge of its own for lightly worn pieces, which learns from such pools
+    alone.
+
+    Args:
+        look: see `fit_network`.
+    """
+    told = _counted(len(pools) + PARTS + 1, progress)
+    network.light = _calibrated_judge(network, pools, settings or JudgeSettings(), told, look)
+
+
+def _calibrated_judge(
+    network: JoinNetwork,
+    pools: Sequence[JoinPool],
+    settings: JudgeSettings,
+    told: Callable[[str], None],
+    look: Callable[[int, Tensor], Tensor] | None = None,
+    weights: Sequence[float] | None = None,
+) -> JoinJudge:
+    """A judge of what the network's screen lets through and its verifier says."""
     shown, seen = [], []
     for number, pool in enumerate(pools):
         rows = screened_rows(pool, network.screen, settings.shown)
         shown.append(pool.taken(rows))
-        seen.append(look(number, rows) if look else seen_by(verifier, pool, rows)[0])
+        seen.append(look(number, rows) if look else seen_by(network.verifier, pool, rows)[0])
         told("looking at joins")
     best: list[tuple[Tensor, Tensor]] = []
     for part in range(PARTS):
@@ -182,14 +209,25 @@ def fit_network(
             with torch.no_grad():
                 best.append(best_of_pairs(held, judge(held.tensors["evidence"], logits)))
         told("calibrating")
-    network.judge = fit_judge(shown, seen, settings, weights)
+    judge = fit_judge(shown, seen, settings, weights)
     told("fitting the judge")
     logits, true = (torch.cat(parts) for parts in zip(*best, strict=True))
-    network.scale.copy_(torch.tensor(calibrated(logits, true)))
-    return network.eval()
+    judge.scale.copy_(torch.tensor(calibrated(logits, true)))
+    return judge
 
 
-def screened_rows(pool: JoinPool, screen: JoinJudge, count: int) -> Tensor:
+def _counted(steps: int, progress: Callable[[int, int, str], None] | None) -> Callable[[str], None]:
+    """Tells each step that is done, by what was done in it."""
+    number = itertools.count(1)
+
+    def told(what: str) -> None:
+        if progress is not None:
+            progress(next(number), steps, what)
+
+    return told
+
+
+def screened_rows(pool: JoinPool, screen: JoinJudge, limit: int) -> Tensor:
     """Of every pair the proposals that the screen likes best, which are those that the verifier is
     shown: their numbers, pair by pair, the best first."""
     with torch.no_grad():
@@ -200,7 +238,7 @@ def screened_rows(pool: JoinPool, screen: JoinJudge, count: int) -> Tensor:
     order = order[pair[order].argsort(stable=True)]
     _, counts = torch.unique_consecutive(pair[order], return_counts=True)
     first = (counts.cumsum(0) - counts).repeat_interleave(counts)
-    rows: Tensor = order[torch.arange(len(order)) - first < count]
+    rows: Tensor = order[torch.arange(len(order)) - first < limit]
     return rows
 
 
@@ -239,6 +277,28 @@ def train_judge(
         init: weights of the verifier, or of the kind `joins`, whose verifier is taken.
     """
     network = fit_network(join_pools(data), _verifier(init), settings, progress)
+    return _written(out, network)
+
+
+def train_light_judge(
+    out: str | PathLike[str],
+    data: str | PathLike[str],
+    init: str,
+    settings: JudgeSettings | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Path:
+    """The same, where only the judge of lightly worn pieces is fitted.
+
+    Args:
+        data: of lightly worn puzzles.
+        init: weights of the kind `joins`, of which all else is taken.
+    """
+    network, _ = load_network("joins", JoinNetwork, VerifierConfig, init)
+    fit_light(network.eval(), join_pools(data), settings, progress)
+    return _written(out, network)
+
+
+def _written(out: str | PathLike[str], network: JoinNetwork) -> Path:
     path = Path(out) / "weights.safetensors"
     save_weights(path, network.state_dict(), "joins", asdict(network.config))
     return path

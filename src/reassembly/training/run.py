@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STAGES", "Outcome", "named_config", "train"]
 
-STAGES = ("selector", "texture", "pretrain", "finetune", "verifier", "judge")
+STAGES = ("selector", "texture", "pretrain", "finetune", "verifier", "judge", "light-judge")
 """Names of what can be trained; see `stages`."""
 CHECKPOINT_MINUTES = 5.0
 
@@ -166,10 +166,8 @@ def train(
         if source is not None and not Path(source).exists():
             what, remedy = "there is no such file or folder", f"Name its place with {option}"
             raise InputError(what, remedy, source)
-    if stage == "judge":
-        return _judge(
-            folder, data=learn, init=init, settings=settings, steps=steps, preparing=preparing
-        )
+    if stage in ("judge", "light-judge"):
+        return _judge(folder, stage, learn, init, settings, steps, preparing)
     if init is not None:
         check_weights(init, settings.system if stage in ("pretrain", "finetune") else stage)
     accelerator = _accelerator(device)
@@ -215,35 +213,38 @@ def train(
 
 def _judge(
     folder: Path,
-    *,
+    stage: str,
     data: str | PathLike[str] | None,
     init: str | PathLike[str] | None,
     settings: Config,
     steps: int | None,
     preparing: Callable[[int, int, str], None] | None,
 ) -> Outcome:
-    """Fits the judge of joins: a matter of a minute, which needs no checkpoints.
+    """Fits a judge of joins: a matter of a minute, which needs no checkpoints.
 
     Args:
         steps: in the place of its own, which are not those of the other stages.
     """
-    from reassembly.training.judging import JudgeSettings, train_judge
+    from reassembly.training.judging import JudgeSettings, train_judge, train_light_judge
 
     if data is None:
         raise InputError(
             "the judge learns from joins", "Make some with `reassembly prepare --joins`"
         )
+    light = stage == "light-judge"
     if init is None:
-        raise InputError("the judge needs a verifier", "Name its weights with --init")
-    load_weights(init, "verifier", "joins")
+        needed = "weights of `joins`" if light else "a verifier"
+        raise InputError(f"the judge needs {needed}", "Name its weights with --init")
+    load_weights(init, *(["joins"] if light else ["verifier", "joins"]))
     _make(folder)
-    about = _about(folder, "judge", data, None, init)
+    about = _about(folder, stage, data, None, init)
     wanted = JudgeSettings(seed=settings.training.seed)
     if steps is not None:
         wanted = replace(wanted, steps=steps)
     with _told(folder, about, settings) as begins, disk_told(folder):
         begins()
-        weights = train_judge(folder, data, os.fspath(init), wanted, preparing)
+        fit = train_light_judge if light else train_judge
+        weights = fit(folder, data, os.fspath(init), wanted, preparing)
     return Outcome(wanted.steps, wanted.steps, None, weights, {})
 
 
