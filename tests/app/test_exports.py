@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import zipfile
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from reassembly.app.exports import _add_joins
 from reassembly.io.writers import load_assembly
 from reassembly.pose import to_repair
+from reassembly.puzzle import Assembly
 from tests.app.live import Live, cut_outs
 from tests.puzzles import drawn_puzzle
 
@@ -187,3 +190,29 @@ def test_an_export_of_nothing_says_so(server: Live) -> None:
     job = server.wait(server.post(path, {"formats": ["png"]})["job"], "failed")
     assert "no piece" in job["error"]["what"]
     assert server.wait(server.post(path, {"formats": ["json"]})["job"])["result"]["files"]
+
+
+def test_the_report_lists_joins_that_pieces_lie_by_and_judged_ones(tmp_path: Path) -> None:
+    puzzle = drawn_puzzle(4)
+    assert puzzle.truth is not None
+    a, b, c, d = puzzle.ids
+    assembly = Assembly.of(puzzle, {i: puzzle.truth[i] for i in (a, b, c)})
+
+    def join(first: str, second: str, off_mm: float, verdict: str | None) -> dict[str, Any]:
+        pose = puzzle.truth[first].inverse() @ puzzle.truth[second]  # type: ignore[index]
+        x, y, turn = pose.x_mm + off_mm, pose.y_mm, pose.rotation_deg
+        figures = {"probability": 0.998, "gap_mm": 1.0, "overlap_mm2": 0.0, "contact_mm": 30.0}
+        where = {"x_mm": x, "y_mm": y, "rotation_deg": turn}
+        return {"first": first, "second": second, "pose": where, "verdict": verdict, **figures}
+
+    joins = [join(a, b, 2.0, None), join(b, c, 60.0, None), join(a, c, 60.0, "rejected")]
+    joins += [join(c, d, 0.0, None)]
+    empty = dict.fromkeys(("inventory", "provenance", "note"), "")
+    pieces = [{"id": i, "name": i, "file": i, **empty} for i in puzzle.ids]
+    report = tmp_path / "report.html"
+    report.write_text("<main></main>", encoding="utf-8")
+    _add_joins(report, {"pieces": pieces, "joins": joins}, assembly)
+    text = html.unescape(report.read_text(encoding="utf-8"))
+    assert f"{a} and {b}" in text and f"{a} and {c}" in text
+    assert f"{b} and {c}" not in text and f"{c} and {d}" not in text
+    assert text.count("> 0.99") == 2

@@ -92,8 +92,17 @@ def test_a_server_for_others_asks_for_its_token(tmp_path: Path) -> None:
         welcome = plain.get(f"/?token={token}")
         assert welcome.status_code == 303 and welcome.headers["location"] == "/"
         cookie = welcome.headers["set-cookie"]
-        assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+        assert "HttpOnly" in cookie and "SameSite=Lax" in cookie
         assert plain.get("/api/projects").json() == []  # By the cookie.
+        # Who was here before an earlier start, or at another port's workbench, comes in again.
+        name = cookie.partition("=")[0]
+        assert name.endswith(f"_{plain.base_url.port}")
+        plain.cookies.clear()
+        stale = {"cookie": f"{name}=of-an-earlier-start; reassembly_token_1={token}"}
+        assert plain.get("/api/projects", headers=stale).status_code == 401
+        assert plain.get(f"/?token={token}", headers=stale).status_code == 303
+        person = plain.get("/", headers={**stale, "accept": "text/html,*/*"})
+        assert person.status_code == 401 and "<h1>" in person.text and "?token=" in person.text
     finally:
         server.stop()
 

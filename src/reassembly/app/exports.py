@@ -9,9 +9,10 @@ from typing import Any
 
 from reassembly.app.document import written
 from reassembly.app.puzzles import fragment_of, pose_of, unique_labels
+from reassembly.app.rows import same_place
 from reassembly.app.worker import Task
 from reassembly.io.files import output_folder
-from reassembly.io.markup import xml_text
+from reassembly.io.markup import share, xml_text
 from reassembly.puzzle import Assembly, Provenance, Puzzle
 
 __all__ = ["PROJECT_FILE", "export"]
@@ -41,7 +42,7 @@ def export(task: Task) -> dict[str, Any]:
             task.report(0.3, "writing the assembly")
             assembly.save(folder, force=True, formats=wanted)
             if "html" in wanted:
-                _add_joins(folder / "report.html", payload, unique_labels(payload["pieces"]))
+                _add_joins(folder / "report.html", payload, assembly)
         if "json" in formats:
             task.report(0.8, "writing the project")
             with (folder / PROJECT_FILE).open("wb") as file:
@@ -84,29 +85,38 @@ def _scales(pieces: list[dict[str, Any]]) -> str:
     return "assumed" if "assumed" in origins else ", ".join(sorted(origins))
 
 
-def _add_joins(report: Path, payload: dict[str, Any], labels: dict[str, str]) -> None:
-    """The joins with their verdicts, and what is noted of the pieces, before the report's end."""
+def _add_joins(report: Path, payload: dict[str, Any], assembly: Assembly) -> None:
+    """Joins that pieces lie by or that have verdicts, and what is noted of the pieces, before the
+    report's end."""
+    labels = unique_labels(payload["pieces"])
 
     def safe(text: str) -> str:
         return html.escape(xml_text(text))
+
+    def shown(join: dict[str, Any]) -> bool:
+        first, second = (labels.get(join[end]) for end in ("first", "second"))
+        if first is None or second is None:
+            return False
+        return bool(join["verdict"]) or _lie_by(assembly, first, second, join)
 
     sections = []
     rows = [
         (
             f"{labels[join['first']]} and {labels[join['second']]}",
-            f"{join['probability']:.2f}",
+            share(join["probability"]),
             f"{join['gap_mm']:.1f}",
             f"{join['overlap_mm2']:.1f}",
             f"{join['contact_mm']:.0f}",
             join["verdict"] or "",
         )
         for join in payload["joins"]
-        if join["first"] in labels and join["second"] in labels
+        if shown(join)
     ]
     if rows:
         note = (
-            "Verdicts are people's; probabilities are the program's, calibrated on made puzzles "
-            "and unproven for such material."
+            "Those by which pieces lie here, and those that people judged. Verdicts are people's; "
+            "probabilities are the program's, calibrated on made puzzles and unproven for such "
+            "material."
         )
         sections.append(_table("Joins", JOIN_COLUMNS, rows, note, safe))
     noted = [
@@ -121,6 +131,16 @@ def _add_joins(report: Path, payload: dict[str, Any], labels: dict[str, str]) ->
         text = report.read_text(encoding="utf-8")
         before, end, after = text.rpartition("</main>")
         report.write_bytes(f"{before}{''.join(sections)}{end}{after}".encode())
+
+
+def _lie_by(assembly: Assembly, first: str, second: str, join: dict[str, Any]) -> bool:
+    """Whether two pieces lie as a join has it."""
+    assert assembly.puzzle is not None
+    island = next((poses for poses in assembly.islands if first in poses), {})
+    if second not in island:
+        return False
+    lies = island[first].inverse() @ island[second]
+    return same_place(lies, pose_of(join["pose"]), assembly.puzzle[second].centroid_mm.tolist())
 
 
 def _table(title: str, columns: Any, rows: Any, note: str, safe: Any) -> str:

@@ -218,7 +218,8 @@ def summary_of(
         can_undo=row.undo_top > 0,
         can_redo=row.redo_top > 0,
         placed=len(shown),
-        confidence=float(np.mean(sure)) if sure else None,
+        # What a person moved has none: a mean over the others would praise the whole.
+        confidence=float(np.mean(sure)) if sure and len(sure) == len(shown) else None,
     )
 
 

@@ -82,11 +82,12 @@ class Guard:
             given = self._token(scope, headers)
             if given is None or not secrets.compare_digest(given.encode(), self.token.encode()):
                 what = "this workbench asks for its token"
-                remedy = "Open the address with ?token=... that the server printed"
-                await _answer(guarded, 401, what, remedy)
+                remedy = "Open the address with ?token=... that the server printed when it started"
+                answer = _page if "text/html" in headers.get("accept", "") else _answer
+                await answer(guarded, 401, what, remedy)
                 return
-            if scope["path"] == "/" and "token=" in scope["query_string"].decode("latin-1"):
-                await _welcome(guarded, self.token)
+            if _asked_token(scope) is not None:
+                await _welcome(guarded, _cookie_name(headers), self.token)
                 return
         limit = self.upload_bytes if _is_upload(scope["path"]) else MAX_BODY_BYTES
         length = headers.get("content-length", "0")
@@ -126,14 +127,26 @@ class Guard:
         scheme, _, value = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return value
+        # An address that was printed just now counts more than a cookie of an earlier start.
+        if (asked := _asked_token(scope)) is not None:
+            return asked
         try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            cookie = SimpleCookie(headers.get("cookie", "")).get(_cookie_name(headers))
         except CookieError:
             cookie = None
-        if cookie is not None:
-            return cookie.value
-        asked = parse_qs(scope["query_string"].decode("latin-1")).get("token")
-        return asked[0] if asked and scope["path"] == "/" else None
+        return None if cookie is None else cookie.value
+
+
+def _asked_token(scope: Scope) -> str | None:
+    """The token in the address of the page."""
+    asked = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+    return asked[0] if asked and scope["path"] == "/" else None
+
+
+def _cookie_name(headers: dict[str, str]) -> str:
+    """Each port has its own: cookies know no ports, and a machine may have several workbenches."""
+    _, _, port = headers.get("host", "").rpartition(":")
+    return f"{COOKIE}_{port}" if port.isascii() and port.isdigit() else COOKIE
 
 
 def _own_names(host: str) -> set[str]:
@@ -194,15 +207,29 @@ def _bounded(receive: Receive, limit: int) -> Receive:
 
 
 async def _answer(send: Send, status: int, what: str, remedy: str) -> None:
-    body = json.dumps({"what": what, "remedy": remedy}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await _sent(send, status, b"application/json", json.dumps({"what": what, "remedy": remedy}))
+
+
+async def _page(send: Send, status: int, what: str, remedy: str) -> None:
+    """The same for a person who opens an address in a browser."""
+    text = f"<!doctype html><title>reassembly</title><h1>{what.capitalize()}</h1><p>{remedy}.</p>"
+    await _sent(send, status, b"text/html; charset=utf-8", text)
+
+
+async def _sent(send: Send, status: int, kind: bytes, text: str) -> None:
+    body = text.encode()
+    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-async def _welcome(send: Send, token: str) -> None:
-    """Keeps the token as a cookie, and out of the address line."""
-    cookie = f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict"
+async def _welcome(send: Send, name: str, token: str) -> None:
+    """Keeps the token as a cookie, and out of the address line.
+
+    The cookie also comes along where a link on another page, such as a message, leads here; what
+    another site may do with it is decided by Origin and Sec-Fetch-Site.
+    """
+    cookie = f"{name}={token}; Path=/; HttpOnly; SameSite=Lax"
     headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 303, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
