@@ -254,11 +254,13 @@ def test_accepted_joins_hold_and_rejected_ones_do_not(joined, puzzle, with_truth
 
 def test_judged_joins_that_cannot_be_used(joined, with_truth, tmp_path):
     out, _, _ = joined
-    done = here("solve", with_truth, "--out", tmp_path / "a", "--accept", out / "joins.csv")
+    judged = ("--accept", out / "joins.csv")
+    done = here("solve", with_truth, "--out", tmp_path / "a", *judged, *QUICK)
     explained(done, "cannot be told which joins hold", "--solver joins")
     text = (out / "joins.csv").read_text(encoding="utf-8")
     (tmp_path / "odd.csv").write_text(text.replace("fragment_1", "RPf_99"), encoding="utf-8")
-    done = here("solve", with_truth, "--out", tmp_path / "a", "--reject", tmp_path / "odd.csv")
+    judged = ("--reject", tmp_path / "odd.csv")
+    done = here("solve", with_truth, "--out", tmp_path / "a", *judged, *QUICK)
     explained(done, "odd.csv", "has no fragment 'RPf_99'")
     assert not (tmp_path / "a").exists()
 
