@@ -216,3 +216,22 @@ def test_the_report_lists_joins_that_pieces_lie_by_and_judged_ones(tmp_path: Pat
     assert f"{a} and {b}" in text and f"{a} and {c}" in text
     assert f"{b} and {c}" not in text and f"{c} and {d}" not in text
     assert text.count("> 0.99") == 2
+
+
+def test_a_hypothesis_that_was_changed_by_hand_is_given_no_confidence(server: Live) -> None:
+    """A mean over the pieces that still have one would praise the whole."""
+    project, hypothesis = server.project("Confidence")
+    server.bring_in(project, cut_outs(3), mm_per_px=0.5)
+    a, b, _ = (piece["id"] for piece in server.get(f"/projects/{project}/pieces"))
+    there = {"op": "place", "x_mm": 0.0, "y_mm": 0.0, "rotation_deg": 0.0}
+
+    def told() -> float | None:
+        (one,) = server.get(f"/projects/{project}/hypotheses")
+        confidence: float | None = one["confidence"]
+        return confidence
+
+    for piece, sure in ((a, 0.9), (b, 0.7)):
+        server.edit(project, hypothesis, {**there, "piece": piece, "confidence": sure})
+    assert told() == pytest.approx(0.8)
+    server.edit(project, hypothesis, {**there, "piece": b, "x_mm": 90.0})
+    assert told() is None
