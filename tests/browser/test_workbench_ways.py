@@ -256,3 +256,84 @@ def test_undo_and_redo_stop_at_the_ends_without_an_error(hands: Hands) -> None:
     hands.wait_saved()
     assert hands.placed()[name]["x_mm"] == pytest.approx(moved)
     assert refused == []
+
+
+def test_numbers_move_the_piece_that_is_chosen_last(hands: Hands) -> None:
+    page = hands.page
+    page.keyboard.press("i")
+    before = hands.placed()
+    chosen = middle_pieces(hands, 3)
+    for name in chosen:
+        hands.click(name)
+        page.get_by_role("heading", name=name, exact=True).wait_for()
+        assert page.locator(".place").count() == 1
+    page.locator(".place").get_by_label("x", exact=True).click()
+    page.keyboard.type("12.5")
+    page.keyboard.press("Enter")
+    hands.wait_saved()
+    after = hands.placed()
+    assert after[chosen[2]]["x_mm"] == 12.5
+    for name in chosen[:2]:
+        assert after[name] == before[name]
+
+
+def test_an_empty_name_is_refused_in_words(hands: Hands) -> None:
+    page = hands.page
+    (name,) = middle_pieces(hands, 1)
+    hands.click(name)
+    page.keyboard.press("i")
+    field = page.get_by_label("Name", exact=True)
+    field.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Delete")
+    page.keyboard.press("Tab")
+    told = page.get_by_role("alert").filter(has_text="needs a name")
+    assert name in told.inner_text()
+    assert field.input_value() == name
+    assert name in {piece["name"] for piece in hands.pieces()}
+
+
+FOCUSED = (
+    "() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.tagName"
+)
+
+
+def test_a_dialog_gives_the_focus_back(hands: Hands) -> None:
+    page = hands.page
+    shown = page.get_by_role("heading", name="Help and keys")
+    page.locator(".board").focus()
+    page.keyboard.press("?")
+    shown.wait_for()
+    page.keyboard.press("Escape")
+    shown.wait_for(state="detached")
+    assert page.evaluate(FOCUSED).startswith("Board.")
+    button = page.get_by_role("button", name=re.compile("^Help")).first
+    button.focus()
+    named = page.evaluate(FOCUSED)
+    page.keyboard.press("Enter")
+    shown.wait_for()
+    assert page.evaluate(FOCUSED) != named
+    page.keyboard.press("Escape")
+    shown.wait_for(state="detached")
+    assert page.evaluate(FOCUSED) == named
+    # A name that Enter takes does not ask again by the same key.
+    branch = page.get_by_role("button", name="Branch this hypothesis").first
+    branch.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").wait_for()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").wait_for(state="detached")
+    assert branch.evaluate("(it) => it === document.activeElement")
+
+
+def test_a_notice_ends_its_sentences(visitor: Hands) -> None:
+    page = visitor.page
+    page.route(
+        "**/api/projects/*",
+        lambda route: route.fulfill(
+            status=400, json={"what": "this file is no JSON", "remedy": "Choose another"}
+        ),
+    )
+    page.get_by_role("link", name=re.compile("Demo")).click()
+    told = page.locator(".notice").first.inner_text()
+    assert "this file is no JSON. Choose another." in told

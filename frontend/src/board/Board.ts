@@ -8,6 +8,7 @@ import { Line } from "konva/lib/shapes/Line";
 import type { Guide, Id } from "../api/types";
 import { joinBoxes, type Box } from "../geometry/polygon";
 import type { Point, Pose } from "../geometry/pose";
+import { showAttempt } from "../state/attempt";
 import { bench, type Bench } from "../state/bench";
 import { view } from "../state/view";
 import { fitting, toBoard, visibleBox, zoomed, type Camera } from "./camera";
@@ -250,6 +251,8 @@ export class Board {
     const now = bench.get();
     const { pieces, state, hypothesis } = now;
     const preview = previewOf(now);
+    // An attempt that comes while pieces are on the move would take them out of the hand.
+    if (preview && !this.wasPreviewed && this.live.size) return showAttempt(false);
     const another = this.seen?.hypothesis !== hypothesis;
     const empty = !this.items.length;
     const changed =

@@ -2,7 +2,9 @@
 import type { Id } from "../api/types";
 import { angleOf, type Point, type Pose } from "../geometry/pose";
 import { centreOfMass, movable, placeAt, sayIfLocked, turnedPoses } from "../state/actions";
+import { refusedForAttempt } from "../state/attempt";
 import { bench, pieceOf, select, withGroups } from "../state/bench";
+import { placementOf } from "../state/operations";
 import { edit } from "../state/queue";
 import { view } from "../state/view";
 import type { Board } from "./Board";
@@ -83,8 +85,10 @@ export function choose(board: Board, id: Id, from: Point, adding: boolean): Gest
     move(at) {
       if (!started) {
         if (distance(at, from) < STARTS_PX) return;
-        started = posesOf(board, movable());
-        if (!started.size) sayIfLocked();
+        // What a pointer grabs in an attempt lies elsewhere, or nowhere.
+        const refused = refusedForAttempt();
+        started = refused ? new Map<Id, Pose>() : posesOf(board, movable());
+        if (!refused && !started.size) sayIfLocked();
       }
       const { px_per_mm } = board.camera;
       for (const [piece, pose] of started) {
@@ -104,14 +108,15 @@ export function choose(board: Board, id: Id, from: Point, adding: boolean): Gest
   };
 }
 
+/** Where pieces truly lie, or are on the move; never where a solver's attempt has them. */
 export function posesOf(board: Board, ids: readonly Id[]): Map<Id, Pose> {
-  const wanted = new Set(ids);
+  const now = bench.get();
   return new Map(
-    board.items
-      .filter((item) => wanted.has(item.piece.id))
-      .map((item) => {
-        const { x_mm, y_mm, rotation_deg } = board.poseOf(item);
-        return [item.piece.id, { x_mm, y_mm, rotation_deg }];
+    ids
+      .filter((id) => pieceOf(now, id)?.discarded === false)
+      .map((id) => {
+        const { x_mm, y_mm, rotation_deg } = board.live.get(id) ?? placementOf(now.state, id);
+        return [id, { x_mm, y_mm, rotation_deg }];
       }),
   );
 }

@@ -2,6 +2,7 @@
 import type { Id } from "../api/types";
 import type { Pose } from "../geometry/pose";
 import * as actions from "../state/actions";
+import { refusedForAttempt } from "../state/attempt";
 import { bench, open, select } from "../state/bench";
 import { redo, undo } from "../state/queue";
 import { view, type Snap, type Tab, type Tool } from "../state/view";
@@ -92,6 +93,7 @@ function turn(board: Board, event: KeyboardEvent): void {
 }
 
 function keepMoving(board: Board, move: (poses: Map<Id, Pose>) => Map<Id, Pose>): void {
+  if (bench.get().selection.size && refusedForAttempt()) return;
   const ids = actions.movable();
   if (!ids.length) return actions.sayIfLocked();
   for (const [id, pose] of move(posesOf(board, ids))) board.live.set(id, pose);

@@ -1,16 +1,13 @@
 /** A running solve's attempt, as if its pieces lay there. */
 import type { Id, Placement } from "../api/types";
+import { attemptOf, isAttemptShown } from "../state/attempt";
 import type { Bench } from "../state/bench";
 import { itemsOf, type Item } from "./scene";
 
-/** How a running solve of the open hypothesis would have its pieces lie, those in the tray too. */
-export function previewOf({
-  previews,
-  jobs,
-  hypothesis,
-}: Bench): ReadonlyMap<Id, Placement> | null {
-  const job = Object.keys(previews).find((id) => jobs[id]?.hypothesis === hypothesis);
-  const placements = job ? previews[job] : undefined;
+/** How the attempt that is shown would have its pieces lie, those in the tray too. */
+export function previewOf(now: Bench): ReadonlyMap<Id, Placement> | null {
+  const job = isAttemptShown(now) ? attemptOf(now) : null;
+  const placements = job ? now.previews[job] : undefined;
   return placements ? new Map(Object.entries(placements)) : null;
 }
 

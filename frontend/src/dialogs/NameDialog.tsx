@@ -43,7 +43,12 @@ export function NameDialog({
           maxLength={120}
           onChange={(event) => setName(event.target.value)}
           onFocus={(event) => event.target.select()}
-          onKeyDown={(event) => event.key === "Enter" && take()}
+          onKeyDown={(event) => {
+            if (event.key !== "Enter") return;
+            // Or the button that has the focus again would take this key for itself.
+            event.preventDefault();
+            take();
+          }}
         />
       </label>
     </Modal>

@@ -4,10 +4,10 @@ import { Board } from "../board/Board";
 import { cameraStore } from "../board/camerastore";
 import { listenToPointers } from "../board/pointers";
 import { listenToKeys, nextSnap } from "../board/keys";
-import { previewOf } from "../board/preview";
 import { roundLength, sayLength } from "../geometry/scale";
 import { Button, IconButton } from "../parts/Button";
 import { FileButton } from "../parts/FileButtons";
+import { attemptOf, isAttemptShown, showAttempt } from "../state/attempt";
 import { bench, livePieces, placedIds } from "../state/bench";
 import { useStore } from "../state/store";
 import { view, type Tool } from "../state/view";
@@ -174,12 +174,18 @@ function ZoomButtons({ board }: { board: RefObject<Board | null> }) {
 }
 
 function PreviewBanner() {
-  const showing = useStore(bench, (now) => previewOf(now) !== null);
-  if (!showing) return null;
+  const trying = useStore(bench, (now) => attemptOf(now) !== null);
+  const shown = useStore(bench, isAttemptShown);
+  if (!trying) return null;
   return (
-    <p className="preview-banner" role="status">
-      A solver’s attempt, not yet placed
-    </p>
+    <div className="preview-banner">
+      <span role="status">
+        {shown ? "A solver’s attempt, not yet placed" : "Your own board, while a solver tries"}
+      </span>
+      <button type="button" onClick={() => showAttempt(!shown)}>
+        {shown ? "Show my board" : "Show the attempt"}
+      </button>
+    </div>
   );
 }
 
@@ -203,7 +209,7 @@ function ToolHint() {
 function Empty() {
   const pieces = useStore(bench, (now) => livePieces(now).length);
   const placed = useStore(bench, (now) => placedIds(now).length);
-  const trying = useStore(bench, (now) => previewOf(now) !== null);
+  const trying = useStore(bench, isAttemptShown);
   if (placed || trying) return null;
   return (
     <div className="empty">

@@ -52,14 +52,18 @@ export function OnePiece({
         </p>
       ))}
       {placement.placed ? (
-        <Place key={piece.id} piece={piece} placement={placement} />
+        <Place key={`place ${piece.id}`} piece={piece} placement={placement} />
       ) : (
         <Button onClick={() => putOnBoard(board.current, [piece.id])}>Put on the board</Button>
       )}
       <TextField
+        key={`name ${piece.id}`}
         label="Name"
         value={piece.name}
-        onTake={(name) => name.trim() && describe({ name })}
+        troubleWith={(name) =>
+          name.trim() ? null : `A piece needs a name. “${piece.name}” stays.`
+        }
+        onTake={(name) => describe({ name })}
       />
       <TextField
         label="Inventory number"
@@ -73,7 +77,7 @@ export function OnePiece({
       />
       <TextField label="Note" lines={3} value={piece.note} onTake={(note) => describe({ note })} />
       <NumberField
-        key={piece.id}
+        key={`scale ${piece.id}`}
         label="Scale"
         value={piece.mm_per_px}
         unit="mm/px"

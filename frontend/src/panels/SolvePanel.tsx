@@ -2,13 +2,14 @@
 import { useMemo } from "react";
 import { api } from "../api/client";
 import type { Job, Proposal, SolveResult } from "../api/types";
-import { previewOf } from "../board/preview";
 import { Button } from "../parts/Button";
 import { Icon } from "../parts/Icon";
 import { Confidence } from "../parts/Confidence";
 import { MiniAssembly } from "../parts/MiniAssembly";
 import { Progress } from "../parts/Progress";
+import { asSentence } from "../parts/sentence";
 import { nameOf } from "../state/actions";
+import { attemptOf, isAttemptShown } from "../state/attempt";
 import { bench, livePieces, placedIds, say } from "../state/bench";
 import { signature } from "../state/identity";
 import { contradicted, placementOf } from "../state/operations";
@@ -33,7 +34,8 @@ const TRUST: readonly (readonly [number, string])[] = [
 export function SolvePanel() {
   const jobs = useStore(bench, (now) => now.jobs);
   const hypothesis = useStore(bench, (now) => now.hypothesis);
-  const previewed = useStore(bench, (now) => previewOf(now) !== null);
+  const tried = useStore(bench, (now) => attemptOf(now) !== null);
+  const shown = useStore(bench, isAttemptShown);
   const solves = useMemo(
     () =>
       Object.values(jobs)
@@ -49,9 +51,11 @@ export function SolvePanel() {
       {running && (
         <p className="faint">
           You can go on working.{" "}
-          {previewed
-            ? "The board shows what the solver is trying."
-            : "Once the solver has compared the pieces, the board shows what it is trying."}
+          {shown
+            ? "The board shows what the solver is trying; your pieces lie as they lay."
+            : tried
+              ? "The board shows your pieces, not what the solver is trying."
+              : "Once the solver has compared the pieces, the board shows what it is trying."}
         </p>
       )}
       {!running && last && <Outcome job={last} />}
@@ -211,7 +215,7 @@ function Outcome({ job }: { job: Job }) {
     return (
       <p className="caution" role="alert">
         <Icon name="warning" />
-        {job.error?.what ?? "The last solve failed."} {job.error?.remedy}
+        {asSentence(job.error?.what ?? "The last solve failed")} {job.error?.remedy}
       </p>
     );
   }

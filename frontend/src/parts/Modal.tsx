@@ -1,5 +1,5 @@
 /** A dialog over the page, focused on what is marked `data-first`, or its title; Esc closes it. */
-import { useEffect, useId, useRef, type ReactNode } from "react";
+import { useId, useLayoutEffect, useRef, type ReactNode } from "react";
 import { IconButton } from "./Button";
 import { Notices } from "./Notices";
 
@@ -19,7 +19,8 @@ export function Modal({
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useRef<HTMLHeadingElement>(null);
   const id = useId();
-  useEffect(() => {
+  // Closed while it is still in the page, so that the browser gives the focus back.
+  useLayoutEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
     (shown?.querySelector<HTMLElement>("[data-first]") ?? heading.current)?.focus();

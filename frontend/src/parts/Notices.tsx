@@ -2,6 +2,7 @@
 import { bench, dismiss } from "../state/bench";
 import { useStore } from "../state/store";
 import { IconButton } from "./Button";
+import { asSentence } from "./sentence";
 
 export function Notices() {
   const notices = useStore(bench, (now) => now.notices);
@@ -14,7 +15,8 @@ export function Notices() {
           role={notice.tone === "bad" ? "alert" : undefined}
         >
           <p>
-            {notice.text} {notice.remedy && <span className="faint">{notice.remedy}</span>}
+            {notice.remedy ? asSentence(notice.text) : notice.text}{" "}
+            {notice.remedy && <span className="faint">{asSentence(notice.remedy)}</span>}
           </p>
           <IconButton icon="close" label="Dismiss" onClick={() => dismiss(notice.id)} />
         </div>

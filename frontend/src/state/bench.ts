@@ -45,6 +45,8 @@ export interface Bench {
   can_redo: boolean;
   /** Poses a running solve tries, by job. */
   previews: Readonly<Record<Id, Preview>>;
+  /** The solve whose attempts are not shown, since the person works on their own board. */
+  set_aside: Id | null;
   selection: ReadonlySet<Id>;
   /** Changes not yet confirmed by the server. */
   unsaved: number;
@@ -72,6 +74,7 @@ export const bench = createStore<Bench>({
   can_undo: false,
   can_redo: false,
   previews: {},
+  set_aside: null,
   selection: new Set(),
   unsaved: 0,
   connected: true,

@@ -4,6 +4,7 @@
  */
 import { api, Refusal } from "../api/client";
 import type { EditEvent, EditResult, Hypothesis, Id, Op, State } from "../api/types";
+import { isAttemptShown, showAttempt, showChanged } from "./attempt";
 import { bench, say, type Bench } from "./bench";
 import { isMine, signature } from "./identity";
 import { applied, judgementsAfter, needsPieces, piecesAfter } from "./operations";
@@ -60,6 +61,7 @@ export function edit(operations: Op[]): void {
   steps.push({ kind: "edit", operations });
   holdForProject(operations, signature().author);
   show();
+  showChanged(operations);
   void send();
 }
 
@@ -75,6 +77,7 @@ function stepBack(kind: "undo" | "redo"): void {
   if (!bench.get().hypothesis) return;
   steps.push({ kind });
   show();
+  if (isAttemptShown(bench.get())) showAttempt(false);
   void send();
 }
 
