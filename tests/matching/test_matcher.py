@@ -1,11 +1,13 @@
 """Which contour points match, by the weights that come with the package."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from reassembly.bench.frames import turn_fragments
+from reassembly.io.readers import find_puzzles
 from reassembly.matching.correlate import with_matched
 from reassembly.matching.evidence import NAMES, Matches, evidence
 from reassembly.matching.matcher import LIGHT, PROPOSED, is_light, load_matcher, load_matchers
@@ -127,3 +129,19 @@ def test_lightly_worn_pieces_are_told_from_worn_ones(preset, light):
         rims = rims_of(own)
         seen = [matcher.see(own.fragments, rims) for matcher in matchers]
         assert is_light(matchers, seen) == light
+
+
+@pytest.mark.slow
+def test_real_pieces_are_taken_for_worn():
+    folder = Path(__file__).parents[3] / "shared" / "data" / "repair"
+    if not folder.is_dir():
+        pytest.skip("the RePAIR puzzles are not beside the repository")
+    matchers = load_matchers()
+    light = []
+    for source in find_puzzles(folder):
+        puzzle = source.load()
+        rims = rims_of(puzzle)
+        seen = [matcher.see(puzzle.fragments, rims) for matcher in matchers]
+        if is_light(matchers, seen):
+            light.append(puzzle.id)
+    assert light == []
