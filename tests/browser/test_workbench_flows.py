@@ -10,11 +10,13 @@ import shutil
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
+import psutil
 import pytest
 from PIL import Image
 
@@ -202,6 +204,79 @@ def test_solving_shows_its_attempts_and_can_be_cancelled(hands: Hands, drawn: Pu
     page.get_by_text(re.compile(r"Proposal \d is on the board")).wait_for()
     hands.wait_saved()
     assert len(hands.placed()) >= 2
+
+
+def test_hands_never_move_a_solvers_attempt(hands: Hands, drawn: Puzzle) -> None:
+    page = hands.page
+    thumbs = page.locator(".thumb-button")
+    thumbs.first.focus()
+    for left in (4, 3, 2):
+        page.keyboard.press("Enter")
+        hands.until("(n) => document.querySelectorAll('.thumb-button').length === n", left)
+    hands.wait_saved()
+    lay = hands.placed()
+    page.locator(".board").focus()
+    page.keyboard.press("Escape")
+    choose_method(hands, "joins")
+    solve(hands)
+    page.get_by_text("attempt, not yet placed").wait_for(timeout=90_000)
+
+    with held_workers(hands.server):
+        assert page.get_by_text("attempt, not yet placed").is_visible(), "the solver was too quick"
+        hands.settle()
+
+        # What is grabbed in the attempt stays, whether it lies on the board or in the tray.
+        name = min(hands.boxes().keys() & lay.keys())
+        x, y = hands.where(name)
+        hands.drag((x, y), (x + 90, y + 60))
+        page.locator(".notice", has_text="solver’s attempt").wait_for()
+        page.keyboard.press("Control+ArrowRight")
+        page.keyboard.press("q")
+        page.get_by_role("button", name="Show my board").click()
+        page.get_by_text("Your own board").wait_for()
+        hands.wait_saved()
+        assert poses(hands.placed()) == poses(lay)
+
+        # On the own board hands move what truly lies there.
+        hands.settle()
+        hands.click(name)
+        page.keyboard.press("Control+ArrowRight")
+        hands.wait_saved()
+        page.get_by_role("button", name="Show the attempt").click()
+        page.get_by_text("attempt, not yet placed").wait_for()
+        # A number, or a piece out of the tray, brings the own board back.
+        page.keyboard.press("i")
+        page.locator(".place").get_by_label("y", exact=True).click()
+        page.keyboard.type("12.5")
+        page.keyboard.press("Enter")
+        page.get_by_text("Your own board").wait_for()
+        hands.tab("Solve")
+        page.locator(".progress-card").get_by_role("button", name="Cancel").click()
+    page.get_by_text("was cancelled").wait_for(timeout=10_000)
+    hands.wait_saved()
+    x_mm, _, turned = poses(lay)[name]
+    wanted = poses(lay) | {name: (pytest.approx(x_mm + 10), 12.5, turned)}
+    assert poses(hands.placed()) == wanted
+
+
+@contextmanager
+def held_workers(server: Server) -> Iterator[None]:
+    """Stops what solves, so that its attempt stays for as long as a test looks at it."""
+    assert server.process is not None
+    workers = psutil.Process(server.process.pid).children(recursive=True)
+    for worker in workers:
+        worker.suspend()
+    try:
+        yield
+    finally:
+        for worker in workers:
+            # The server may have ended one by now.
+            with suppress(psutil.NoSuchProcess):
+                worker.resume()
+
+
+def poses(placed: dict[str, dict[str, Any]]) -> dict[str, tuple[float, float, float]]:
+    return {name: (r["x_mm"], r["y_mm"], r["rotation_deg"]) for name, r in placed.items()}
 
 
 def test_only_the_unplaced_are_solved(hands: Hands, drawn: Puzzle) -> None:
