@@ -47,6 +47,26 @@ def sampled(net, batch, steps=4, seed=0, eta=0.0, fixed=None, given=None):
     return net.sample(tokens, given, steps, generator(seed), eta)
 
 
+def learn(net, batch, steps, noise):
+    optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3)
+    rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, steps, pct_start=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        net.loss(batch, LossConfig(), noise)["loss"].backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        rate.step()
+
+
+def off_by(net, batch, truth, seed):
+    """(2, P): degrees and mm by which pieces of a sample are off."""
+    found = sampled(net, batch, steps=20, seed=seed)
+    turns = torch.atan2(found[:, 3], found[:, 2]) - torch.atan2(truth[:, 3], truth[:, 2])
+    degrees = torch.rad2deg(torch.atan2(turns.sin(), turns.cos())).abs()
+    mm = (found - truth)[:, :2].norm(dim=-1) * batch.scale_mm[0]
+    return torch.stack([degrees, mm])
+
+
 def test_one_puzzle_is_learnt_by_heart():
     """Below 3 degrees and 2 mm, on the CPU, in under two minutes."""
     begun = time.monotonic()
@@ -56,23 +76,13 @@ def test_one_puzzle_is_learnt_by_heart():
         KeypointConfig("fps", 16), PLAIN, DenoiserConfig(width=64, layers=2, heads=4)
     )
     net = ReassembleNet(config)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3)
-    steps, noise = 250, generator()
-    rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, steps, pct_start=0.1)
-    copies = batch.repeated(4)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        net.loss(copies, LossConfig(), noise)["loss"].backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        optimizer.step()
-        rate.step()
-    truth = true_vectors(batch)
-    for seed in (1, 2):
-        off = sampled(net, batch, steps=20, seed=seed)
-        turns = torch.atan2(off[:, 3], off[:, 2]) - torch.atan2(truth[:, 3], truth[:, 2])
-        degrees = torch.rad2deg(torch.atan2(turns.sin(), turns.cos())).abs()
-        mm = (off - truth)[:, :2].norm(dim=-1) * batch.scale_mm[0]
-        assert degrees.max() < 3.0 and mm.max() < 2.0, (degrees, mm)
+    noise, copies, truth = generator(), batch.repeated(4), true_vectors(batch)
+    for _ in range(4):  # How soon it knows the puzzle depends on how a processor rounds.
+        learn(net, copies, 250, noise)
+        degrees, mm = torch.stack([off_by(net, batch, truth, seed) for seed in (1, 2)]).amax((0, 2))
+        if degrees < 3.0 and mm < 2.0:
+            break
+    assert degrees < 3.0 and mm < 2.0, (degrees, mm)
     assert time.monotonic() - begun < 120
 
 

@@ -506,7 +506,7 @@ for wish in (
 
 def test_the_names_of_the_stages_agree():
     assert set(STAGES) == {stage.value for stage in cli.TrainingStage}
-    assert set(STAGES) == {*stages.STAGES, "judge"}  # The judge is fitted at one go.
+    assert set(STAGES) == {*stages.STAGES, "judge", "light-judge"}  # Judges are fitted at one go.
 
 
 def test_a_selector_is_trained_on_pieces(tmp_path, small_pool, small_config):
