@@ -34,7 +34,6 @@ __all__ = [
     "join_pools",
     "screened_rows",
     "train_judge",
-    "train_light_judge",
 ]
 
 PARTS = 4
@@ -269,36 +268,23 @@ def train_judge(
     init: str,
     settings: JudgeSettings | None = None,
     progress: Callable[[int, int, str], None] | None = None,
+    *,
+    light: bool = False,
 ) -> Path:
     """Fits what `solvers.joins` uses, and writes it as `weights.safetensors` into a folder.
 
     Args:
         data: a pool of joins, or a folder of several.
         init: weights of the verifier, or of the kind `joins`, whose verifier is taken.
+        light: only the judge of lightly worn pieces is fitted, to pools of such; all else is taken
+            from `init`, which must be of the kind `joins`.
     """
-    network = fit_network(join_pools(data), _verifier(init), settings, progress)
-    return _written(out, network)
-
-
-def train_light_judge(
-    out: str | PathLike[str],
-    data: str | PathLike[str],
-    init: str,
-    settings: JudgeSettings | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
-) -> Path:
-    """The same, where only the judge of lightly worn pieces is fitted.
-
-    Args:
-        data: of lightly worn puzzles.
-        init: weights of the kind `joins`, of which all else is taken.
-    """
-    network, _ = load_network("joins", JoinNetwork, VerifierConfig, init)
-    fit_light(network.eval(), join_pools(data), settings, progress)
-    return _written(out, network)
-
-
-def _written(out: str | PathLike[str], network: JoinNetwork) -> Path:
+    pools = join_pools(data)
+    if light:
+        network, _ = load_network("joins", JoinNetwork, VerifierConfig, init)
+        fit_light(network.eval(), pools, settings, progress)
+    else:
+        network = fit_network(pools, _verifier(init), settings, progress)
     path = Path(out) / "weights.safetensors"
     save_weights(path, network.state_dict(), "joins", asdict(network.config))
     return path

@@ -225,7 +225,7 @@ def _judge(
     Args:
         steps: in the place of its own, which are not those of the other stages.
     """
-    from reassembly.training.judging import JudgeSettings, train_judge, train_light_judge
+    from reassembly.training.judging import JudgeSettings, train_judge
 
     if data is None:
         raise InputError(
@@ -243,8 +243,7 @@ def _judge(
         wanted = replace(wanted, steps=steps)
     with _told(folder, about, settings) as begins, disk_told(folder):
         begins()
-        fit = train_light_judge if light else train_judge
-        weights = fit(folder, data, os.fspath(init), wanted, preparing)
+        weights = train_judge(folder, data, os.fspath(init), wanted, preparing, light=light)
     return Outcome(wanted.steps, wanted.steps, None, weights, {})
 
 
