@@ -13,10 +13,10 @@ among the proposals of their pair.
 A fine-tuned verifier knows the joins it learned from too well. So the judge of a fold hears about
 each puzzle from a verifier that has seen neither it nor the fold: TUNED holds weights, or runs of
 `train --stage verifier`, named by the folds that they did not see, `without-1` to `without-4` and
-`without-12` to `without-34`. Pools of lightly worn puzzles, which are easy, are given by `--light`
-and count a tenth, or the judge is no longer one for worn pieces. `--ship FILE` writes weights for
-the solver instead, with the verifier `without`, which has seen all, and with a second judge that
-has learned from the lightly worn ones alone.
+`without-12` to `without-34`. `--without STEP` leaves a step out, to see what it is worth.
+
+`--ship FILE` writes weights for the solver instead, with the verifier `without`, which has seen
+all, and with a second judge that has learned from the pools of lightly worn puzzles, `--light`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import torch
+from join_reliability import tell as reliability
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from reassembly.assembly.refine import refine
 from reassembly.assembly.search import SearchSettings, search
 from reassembly.assembly.settle import followed, settle
 from reassembly.assembly.table import Candidate, Motion, Table, to_array
@@ -49,6 +51,7 @@ from reassembly.training.joins import FALSE, TRUE, JoinPool
 from reassembly.training.judging import (
     JudgeSettings,
     best_of_pairs,
+    calibrated_judge,
     fit_judge,
     fit_light,
     fit_network,
@@ -58,10 +61,9 @@ from reassembly.training.verifying import ranks, seen_by
 from reassembly.weights import load_network, save_weights
 
 GROWN_FROM = 8
-LIGHT = 0.1
-"""How much pools of lightly worn puzzles count."""
 MEETING = 0.5
 """Strokes that go on in each other count so much at least."""
+STEPS = ("verifier", "corrections", "tries", "refining")
 SHOWN = ("q_pos", "correct", "correct_of_placed", "largest_correct_group", "neighbour_f1")
 
 
@@ -122,9 +124,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tries", type=int, default=6)
     parser.add_argument("--shown", type=int, default=JudgeSettings.shown)
-    parser.add_argument("--judges", type=int, default=1, help="seeds whose judges are averaged")
     parser.add_argument("--kept", type=Path, help="what verifiers said, kept between runs")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--without", action="append", default=[], choices=STEPS, help="repeatable")
     parser.add_argument("--oracle", action="store_true", help="what better steps would be worth")
     parser.add_argument("--ship", type=Path, help="write weights that have learned from all folds")
     arguments = parser.parse_args()
@@ -133,8 +135,7 @@ def main() -> None:
     fold_of = torch.tensor([next(k for k, f in enumerate(folds) if i in f) for i in ids])
     sources = {source.id: source for source in find_puzzles(arguments.data)}
     real = JoinPool.load(arguments.real)
-    mades = {str(path): JoinPool.load(path) for path in arguments.made + arguments.light}
-    weights = [1.0] * (1 + len(arguments.made)) + [LIGHT] * len(arguments.light)
+    mades = {str(path): JoinPool.load(path) for path in arguments.made}
     of_row = fold_of[real.tensors["puzzle"].long()]
     settings = JudgeSettings(seed=arguments.seed, shown=arguments.shown)
     verifiers = Verifiers(arguments)
@@ -142,12 +143,13 @@ def main() -> None:
         oracle(real, ids, sources, arguments)
         return
     if arguments.ship:
-        ship(arguments.ship, real, of_row, mades, weights, verifiers, settings)
+        lights = [JoinPool.load(path) for path in arguments.light]
+        ship(arguments.ship, real, of_row, mades, lights, verifiers, settings)
         return
-    rows, found, judged = [], [], []
+    rows, found, judged, touching = [], [], [], 0
     for fold in range(len(folds)):
         others = real.taken((of_row != fold).nonzero()[:, 0])
-        screen = fit_judge([others, *mades.values()], [None] * (1 + len(mades)), settings, weights)
+        screen = fit_judge([others, *mades.values()], [None] * (1 + len(mades)), settings)
 
         def said(
             name: str, pool: JoinPool, chosen: Tensor, unseen: Sequence[int], screen: JoinJudge
@@ -172,14 +174,15 @@ def main() -> None:
             pools.append(pool)
             told.append(logits)
         verifiers.keep()
-        logits = torch.zeros(len(own))
-        for seed in range(arguments.judges):
-            judge = fit_judge(pools, told, replace(settings, seed=arguments.seed + seed), weights)
-            with torch.no_grad():
-                logits += judge(own.tensors["evidence"], own_said) / arguments.judges
+        if "verifier" in arguments.without:
+            told, own_said = [torch.zeros_like(each) for each in told], torch.zeros_like(own_said)
+        judge = calibrated_judge(pools, told, settings)
+        with torch.no_grad():
+            logits = judge(own.tensors["evidence"], own_said)
         found.append(ranks(logits, own.tensors["label"], own.tensors["pair"]))
         best, true = best_of_pairs(own, logits)
-        judged.append(torch.stack([best, true.float()], 1))
+        judged.append(torch.stack([judge.probability(best), true.float()], 1))
+        touching += len(torch.unique(own.tensors["pair"][own.tensors["label"] == TRUE]))
         for number in (fold_of == fold).nonzero()[:, 0].tolist():
             puzzle = sources[ids[number]].load()
             answer = assembled(puzzle, own, logits, off, number, arguments)
@@ -197,6 +200,8 @@ def main() -> None:
         "best placements of pairs that are true, among the surest: "
         + ", ".join(f"{n}: {float(table[:n, 1].mean()):.2f}" for n in (10, 20, 40, 80))
     )
+    said, true = table.double().numpy().T
+    reliability("real puzzles, by folds", said, true > 0, touching)
 
 
 def assembled(
@@ -214,7 +219,9 @@ def assembled(
     first = int(ends.min())
     names = list(puzzle.ids)
     place = [pool.tensors[n][rows].double().numpy() for n in ("motion", "middle", "across")]
-    moved = corrected(place[0], off[rows].double().numpy(), *place[1:])
+    moved = place[0]
+    if "corrections" not in arguments.without:
+        moved = corrected(place[0], off[rows].double().numpy(), *place[1:])
     candidates = [
         Candidate(names[a - first], names[b - first], as_motion(row), logit, as_motion(end))
         for (a, b), row, logit, end in zip(
@@ -222,13 +229,15 @@ def assembled(
         )
     ]
     table = Table(rims, candidates, grown_from=GROWN_FROM)
-    settings = SearchSettings(tries=arguments.tries, least=-float("inf"))
+    tries = 1 if "tries" in arguments.without else arguments.tries
+    settings = SearchSettings(tries=tries, least=-float("inf"))
     best = search(table, settings, seed=arguments.seed)[0]
     groups = []
     for group in best.groups:
         joins = followed(table, group)
         weights = torch.tensor([c.logit for c in joins]).sigmoid().tolist()
-        groups.append(settle(group, joins, weights))
+        group = settle(group, joins, weights)
+        groups.append(group if "refining" in arguments.without else refine(rims, group))
     groups.sort(key=lambda g: -sum(rims[i].area_mm2 for i in g))
     return Assembly.of(
         puzzle,
@@ -282,7 +291,7 @@ def ship(
     real: JoinPool,
     of_row: Tensor,
     mades: Mapping[str, JoinPool],
-    weights: Sequence[float],
+    lights: Sequence[JoinPool],
     verifiers: Verifiers,
     settings: JudgeSettings,
 ) -> None:
@@ -300,13 +309,15 @@ def ship(
         return logits
 
     whole = verifiers.network("without")
-    network = fit_network([real, *mades.values()], whole, settings, look=look, weights=weights)
-    light = [number for number, weight in enumerate(weights) if weight == LIGHT]
-    if light:
-        pools = [list(mades.values())[number - 1] for number in light]
-        fit_light(network, pools, settings, look=lambda k, rows: look(light[k], rows))
+    network = fit_network([real, *mades.values()], whole, settings, look=look)
+    if lights:
+
+        def look_light(number: int, rows: Tensor) -> Tensor:
+            return verifiers.say(f"light {number}", lights[number], rows, ())[0]
+
+        fit_light(network, lights, settings, look=look_light)
     verifiers.keep()
-    save_weights(out, network.state_dict(), "joins", asdict(whole.config))
+    save_weights(out, network.cpu().state_dict(), "joins", asdict(whole.config))
 
 
 if __name__ == "__main__":

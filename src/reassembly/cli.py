@@ -998,6 +998,12 @@ def prepare(
             show_default="matcher",
         ),
     ] = None,
+    unmarked: Annotated[
+        bool,
+        typer.Option(
+            "--unmarked", help="With --joins: strokes drawn on pieces are painted out first."
+        ),
+    ] = False,
     device: Annotated[Device, typer.Option(help="Where networks compute.")] = Device.cpu,
     workers: Annotated[
         int | None, typer.Option(help="Processes.", show_default="one a core", min=1)
@@ -1032,7 +1038,7 @@ def prepare(
     if joins:
         from reassembly.training.joins import JoinSettings, prepare_joins
 
-        settings = JoinSettings(per_pair, other_pairs, matcher)
+        settings = JoinSettings(per_pair, other_pairs, matcher, unmarked)
         with _counting_bar("puzzles") as progress:
             found = prepare_joins(
                 out,

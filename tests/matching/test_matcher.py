@@ -8,8 +8,7 @@ import pytest
 
 from reassembly.bench.frames import turn_fragments
 from reassembly.io.readers import find_puzzles
-from reassembly.matching.correlate import with_matched
-from reassembly.matching.evidence import NAMES, Matches, evidence
+from reassembly.matching.evidence import NAMES, evidence
 from reassembly.matching.matcher import LIGHT, PROPOSED, is_light, load_matcher, load_matchers
 from reassembly.matching.rim import motion_of, rims_of
 from reassembly.training.prepare import made_puzzles
@@ -88,17 +87,6 @@ def test_matching_points_propose_true_joins(puzzle, rims, seen):
         shifted = np.hypot(*(motions[:, 1:] - true[1:]).T)
         off.append((np.maximum(turned, shifted)).min())
     assert np.median(off) < 3
-
-
-def test_placements_that_matching_points_propose_join_those_of_correlation():
-    motions = np.array([[0.0, 10.0, 0.0], [1.0, 0.0, 10.0]])
-    near, new = [0.02, 11.0, 1.0], [2.0, -10.0, 0.0]
-    matches = Matches(*[np.zeros((1, 2))] * 2, 1.0, np.zeros(1, int), np.zeros((1, 1)), [near, new])
-    every, scores = with_matched(motions, np.array([7.0, 5.0]), [matches])
-    assert scores.tolist() == [7.0, 7.0, 5.0, 0.0]
-    assert every.tolist() == [motions[0].tolist(), near, motions[1].tolist(), new]
-    alone = with_matched(motions[:0], np.zeros(0), [matches])
-    assert alone[0].tolist() == [near, new] and not alone[1].any()
 
 
 def test_likely_neighbours_are_told_from_either_side(puzzle, matcher, seen):

@@ -53,6 +53,18 @@ def test_the_judge_takes_figures_in_units_of_their_spread_and_no_outlier_decides
 
 
 @torch.no_grad()
+def test_a_mean_of_judges_gives_the_mean_of_their_logits():
+    judges = [JoinJudge(5).eval() for _ in range(3)]
+    for judge in judges:
+        judge.mean += 0.5
+        judge.spread *= 1.5
+    evidence, seen = torch.randn(6, len(NAMES)), torch.randn(6)
+    said = torch.stack([judge(evidence, seen) for judge in judges])
+    assert said.std(0).min() > 0
+    assert JoinJudge.mean_of(judges)(evidence, seen) == pytest.approx(said.mean(0), abs=1e-5)
+
+
+@torch.no_grad()
 def test_probabilities_follow_the_calibration():
     judge = untrained().worn
     logits = torch.tensor([-2.0, 0.0, 3.0])

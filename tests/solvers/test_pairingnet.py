@@ -21,6 +21,8 @@ from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Puzzle
 from reassembly.solvers import Cancelled
 from reassembly.solvers.pairing_poses import (
+    OPPOSED,
+    TOUCH_MM,
     apart_mm,
     back,
     contact,
@@ -152,6 +154,34 @@ def test_what_touches_is_pulled_together(batch):
     push = motion_of(Pose(1.2, -0.8, 0.01))
     pulled = then(fitted(contact(match, one, other, push)), push)
     assert apart_mm(other, pulled, (1.0, 0.0)) < 0.5 * apart_mm(other, push, (1.0, 0.0))
+
+
+@given(st.floats(-6, 6), st.floats(-6, 6), st.floats(-math.pi, math.pi), st.integers(0, 99))
+@settings(max_examples=25, deadline=None)
+def test_what_touches_is_all_that_is_near_and_runs_against_it(x, y, turn, seed):
+    """As told point by point."""
+    angle = np.arange(40) * (2 * math.pi / 40)
+    one, other = (
+        line_of(np.column_stack([r * np.cos(angle), 14 * np.sin(angle)])) for r in (18.0, 11.0)
+    )
+    match = np.random.default_rng(seed).random((40, 40))
+    motion = motion_of(Pose(25 + x, y, turn))
+    found = contact(match, one, other, motion)
+    weight = fixed = moving = product = support = 0.0
+    for a, along, row in zip(one.points, one.tangents, match, strict=True):
+        own = 0.0
+        for b, runs, sure in zip(other.points, other.tangents, row, strict=True):
+            there = motion[0] * b + motion[1]
+            against = (motion[0] * runs * along.conjugate()).real
+            if abs(a - there) < TOUCH_MM and against < OPPOSED:
+                own += sure
+                fixed += sure * a
+                moving += sure * there
+                product += sure * a * there.conjugate()
+        weight += own
+        support += min(own, 1.0) * one.step_mm
+    told = (found.weight, found.fixed, found.moving, found.product, found.support_mm)
+    assert told == pytest.approx((weight, fixed, moving, product, support))
 
 
 # The network

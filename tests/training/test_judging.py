@@ -77,21 +77,6 @@ def test_pools_count_alike_however_large():
     assert apart[0] > 1 and abs(apart[1]) < 0.5 * apart[0]
 
 
-def test_a_pool_of_little_weight_hardly_counts():
-    """Of two pools that say the opposite of each other, the heavier one is believed."""
-    one, other = drawn_pool(), drawn_pool(seed=2)
-    other.tensors["evidence"][:, 0] *= -1
-    fresh = drawn_pool(seed=1)
-    evidence, true = fresh.tensors["evidence"], fresh.tensors["label"] == TRUE
-    apart = []
-    for weights in ([1.0, 0.05], [0.05, 1.0]):
-        judge = fit_judge([one, other], [None, None], QUICK, weights)
-        with torch.no_grad():
-            logits = judge(evidence, torch.zeros(len(fresh)))
-        apart.append(float(logits[true].mean() - logits[~true].mean()))
-    assert apart[0] > 1 > 0 > apart[1]
-
-
 def test_the_same_seed_fits_the_same_judge():
     pool = drawn_pool(pairs=20)
     short = JudgeSettings(steps=5, true=8, false=8)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import combinations
 
 import cv2
 import numpy as np
@@ -26,10 +26,7 @@ from torch import Tensor
 from reassembly.matching.motions import Motions, matrices
 from reassembly.matching.rim import Rim
 
-if TYPE_CHECKING:
-    from reassembly.matching.evidence import Matches
-
-__all__ = ["ProposeSettings", "propose", "with_matched"]
+__all__ = ["ProposeSettings", "nearly_same", "propose", "smaller_first"]
 
 
 @dataclass(frozen=True)
@@ -84,37 +81,27 @@ def propose(
         into the smaller one's centred frame, best first, and their scores (K,) in mm of rim.
     """
     settings = settings or ProposeSettings()
-    order = sorted(rims, key=lambda i: (rims[i].radius_mm, i))
-    place = {i: k for k, i in enumerate(order)}
-    if pairs is None:
-        pairs = [(a, b) for k, b in enumerate(order) for a in order[:k]]
-    partners: dict[str, list[str]] = {}
-    for pair in pairs:
-        smaller, larger = sorted(pair, key=place.__getitem__)
-        partners.setdefault(larger, []).append(smaller)
-    for larger in sorted(partners, key=place.__getitem__):
-        found = _beside(
-            [rims[i] for i in partners[larger]], rims[larger], settings, torch.device(device)
-        )
-        for smaller, (motions, scores) in zip(partners[larger], found, strict=True):
+    wanted = list(combinations(rims, 2)) if pairs is None else pairs
+    for larger, partners in smaller_first(rims, wanted).items():
+        found = _beside([rims[i] for i in partners], rims[larger], settings, torch.device(device))
+        for smaller, (motions, scores) in zip(partners, found, strict=True):
             yield smaller, larger, motions, scores
 
 
-def with_matched(
-    motions: Motions, scores: NDArray[np.float64], matches: Sequence[Matches]
-) -> tuple[Motions, NDArray[np.float64]]:
-    """Placements of a pair, best first, and with them those that matching points propose, which
-    have the score of the best one that is nearly the same, or none."""
-    settings = ProposeSettings()
-    more = np.concatenate([np.zeros((0, 3)), *(own.motions for own in matches)])
-    near = _near(more[:, None], motions[None], settings)
-    inherited = np.where(near, scores, 0.0).max(axis=1, initial=0.0)
-    every, score = np.concatenate([motions, more]), np.concatenate([scores, inherited])
-    order = np.argsort(-score, kind="stable")
-    return every[order], score[order]
+def smaller_first(
+    rims: Mapping[str, Rim], pairs: Sequence[tuple[str, str]]
+) -> dict[str, list[str]]:
+    """Pairs by their larger piece: the smaller ones of each, both in the order of their size."""
+    order = sorted(rims, key=lambda i: (rims[i].radius_mm, i))
+    place = {i: k for k, i in enumerate(order)}
+    partners: dict[str, list[str]] = {}
+    by_size = [sorted(pair, key=place.__getitem__, reverse=True) for pair in pairs]
+    for larger, smaller in sorted(by_size, key=lambda pair: [place[i] for i in pair]):
+        partners.setdefault(larger, []).append(smaller)
+    return partners
 
 
-def _near(one: Motions, other: Motions, settings: ProposeSettings) -> NDArray[np.bool_]:
+def nearly_same(one: Motions, other: Motions, settings: ProposeSettings) -> NDArray[np.bool_]:
     """Which motions (..., 3) are nearly the same."""
     turned = np.abs((one[..., 0] - other[..., 0] + np.pi) % (2 * np.pi) - np.pi)
     shifted = np.hypot(one[..., 1] - other[..., 1], one[..., 2] - other[..., 2])
@@ -262,5 +249,5 @@ def _distinct(
     while len(kept) < settings.keep and left.any():
         k = int(np.argmax(left))
         kept.append(k)
-        left &= ~_near(motions, motions[k], settings)
+        left &= ~nearly_same(motions, motions[k], settings)
     return motions[kept], scores[kept]

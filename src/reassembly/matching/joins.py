@@ -21,11 +21,11 @@ import torch
 from numpy.typing import NDArray
 
 from reassembly.errors import InputError, InputWarning
-from reassembly.matching.correlate import ProposeSettings, propose, with_matched
 from reassembly.matching.crops import Pictures, crops_of_pair, pictures_of
 from reassembly.matching.evidence import Matches, contacts, evidence
 from reassembly.matching.matcher import Matcher, Seen, is_light, load_matchers
 from reassembly.matching.motions import Motions, matrices
+from reassembly.matching.proposals import proposals
 from reassembly.matching.rim import Rim, pose_of, rims_of
 from reassembly.matching.strip import strips
 from reassembly.matching.verifier import JoinNetwork
@@ -76,7 +76,7 @@ class FinderSettings:
     """How much is looked at."""
 
     keep: int = 200
-    """Proposals of a pair by correlation; matching points add some."""
+    """Proposals of a pair of worn pieces by correlation; matching points add some."""
     shown: int = 100
     """Of them, those that the verifier sees."""
     partners: int = 14
@@ -140,16 +140,16 @@ class JoinFinder:
 
     def judged(self, looked: Looked, pairs: Sequence[tuple[str, str]]) -> Iterator[Judged]:
         """The best placements of each pair."""
-        rims = looked.rims
-        proposed = propose(rims, ProposeSettings(keep=self.settings.keep), pairs, self.device)
-        for a, b, motions, scores in proposed:
-            matches = [
-                matcher.match(seen, a, b)
-                for matcher, seen in zip(self.matchers, looked.seen, strict=True)
-            ]
-            motions, scores = with_matched(motions, scores, matches)
-            if len(motions):
-                yield self._judge(looked, a, b, motions, scores, matches)
+        for proposed in proposals(
+            looked.rims,
+            self.matchers,
+            looked.seen,
+            pairs,
+            light=looked.light,
+            keep=self.settings.keep,
+            device=self.device,
+        ):
+            yield self._judge(looked, *proposed)
 
     @torch.no_grad()
     def _judge(

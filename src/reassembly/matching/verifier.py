@@ -6,6 +6,7 @@ explicit evidence (see `matching.evidence`). `JoinNetwork` is all that joins are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
@@ -71,6 +72,10 @@ class JoinVerifier(nn.Module):
         return told[:, 0], told[:, 1:] * units
 
 
+HIDDEN, FITS = 24, 3
+"""Hidden units of a judge that is fitted, and how many such a judge averages."""
+
+
 class JoinJudge(nn.Module):
     """Explicit evidence and what the verifier says, weighed together by a small network."""
 
@@ -79,7 +84,7 @@ class JoinJudge(nn.Module):
     scale: Tensor
     """The factor and the summand that make logits log-odds (see `probability`)."""
 
-    def __init__(self, hidden: int = 24, dropout: float = 0.3) -> None:
+    def __init__(self, hidden: int = HIDDEN * FITS, dropout: float = 0.3) -> None:
         super().__init__()
         figures = len(NAMES) + 1
         self.register_buffer("mean", torch.zeros(figures))
@@ -96,6 +101,21 @@ class JoinJudge(nn.Module):
         figures = ((figures - self.mean) / self.spread).clamp(-BOUND, BOUND)
         told: Tensor = self.straight(figures) + self.bent(figures)
         return told[:, 0]
+
+    @classmethod
+    @torch.no_grad()
+    def mean_of(cls, judges: Sequence[JoinJudge]) -> JoinJudge:
+        """One judge that gives the mean of the logits of several, whose figures have the same mean
+        and spread."""
+        parts = [judge.state_dict() for judge in judges]
+        whole = {name: torch.stack([own[name] for own in parts]).mean(0) for name in parts[0]}
+        for name in ("bent.0.weight", "bent.0.bias"):
+            whole[name] = torch.cat([own[name] for own in parts])
+        told = torch.cat([own["bent.3.weight"] for own in parts], dim=1)
+        whole["bent.3.weight"] = told / len(judges)
+        mean = cls(told.shape[1])
+        mean.load_state_dict(whole)
+        return mean.eval()
 
     def probability(self, logits: Tensor) -> Tensor:
         """Of being true, (K,): its logits, calibrated on puzzles it did not learn from."""

@@ -64,7 +64,7 @@ TUNING = (
     "training.learning_rate=0.0002",
     "training.warmup=10",
     "training.batch=4",
-    "training.validate_every=0",
+    "training.validate_every=200",
     "training.steps=1000000",
     "data.validation=1",
 )

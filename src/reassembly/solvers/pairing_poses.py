@@ -147,16 +147,20 @@ def contact(match: Floats, fixed: Line, moving: Line, motion: Motion = (1.0, 0.0
     near_moving = _near(there, fixed.points)
     if not (len(near_fixed) and len(near_moving)):
         return Contact()
-    a, b = fixed.points[near_fixed, None], there[near_moving]
-    along = (fixed.tangents[near_fixed, None].conj() * (turn * moving.tangents[near_moving])).real
-    touches = (np.abs(a - b) < TOUCH_MM) & (along < OPPOSED)
-    weights = match[np.ix_(near_fixed, near_moving)] * touches
-    of_fixed, of_moving = weights.sum(axis=1), weights.sum(axis=0)
+    a, b = fixed.points[near_fixed], there[near_moving]
+    # Few pairs are near each other: what else is told of them is told of those alone.
+    away_x, away_y = (np.subtract.outer(*ends) for ends in ((a.real, b.real), (a.imag, b.imag)))
+    one, other = np.nonzero(away_x**2 + away_y**2 < TOUCH_MM**2)
+    along = turn * moving.tangents[near_moving[other]] * fixed.tangents[near_fixed[one]].conj()
+    touch = along.real < OPPOSED
+    one, other = one[touch], other[touch]
+    weights = match[near_fixed[one], near_moving[other]]
+    of_fixed = np.bincount(one, weights, minlength=len(a))
     return Contact(
         float(weights.sum()),
-        complex(of_fixed @ a[:, 0]),
-        complex(of_moving @ b),
-        complex(a[:, 0] @ weights @ b.conj()),
+        complex(weights @ a[one]),
+        complex(weights @ b[other]),
+        complex(weights @ (a[one] * b[other].conj())),
         float(np.minimum(of_fixed, 1.0).sum() * fixed.step_mm),
     )
 

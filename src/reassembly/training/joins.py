@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -46,10 +46,10 @@ __all__ = [
     "propose_joins",
 ]
 
-FORMAT = 2
+FORMAT = 3
 SHARD = "joins-*.safetensors"
-CHUNK = 4
-"""Puzzles of a shard."""
+CHUNK = 1
+"""Puzzles of a shard: some take much longer than others."""
 RIGHT_DEG, RIGHT_MM = 10.0, 10.0
 """A proposal no further off than this is true."""
 WRONG_DEG, WRONG_MM = 16.0, 16.0
@@ -62,11 +62,13 @@ class JoinSettings:
     """Which proposals are kept."""
 
     keep: int = 120
-    """Of a pair, by correlation; matching points add some."""
+    """Of a pair of worn pieces, by correlation; matching points add some."""
     others: float = 0.5
     """Pairs that do not touch, for each pair that does; all of them from 100 on."""
     matcher: str | None = None
     """Weights that match points of worn pieces: a name or a path; the package's own for None."""
+    unmarked: bool = False
+    """Whether strokes that people drew on the pieces are painted out first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,24 +122,27 @@ def propose_joins(
     Returns:
         None where no pair has any.
     """
-    from reassembly.matching.correlate import ProposeSettings, propose, with_matched
     from reassembly.matching.crops import pictures_of
     from reassembly.matching.evidence import contacts, evidence
+    from reassembly.matching.marks import without_marks
+    from reassembly.matching.matcher import is_light
+    from reassembly.matching.proposals import proposals
     from reassembly.matching.rim import motion_of, rims_of
     from reassembly.metrics.neighbours import Outlines, shared_edges
 
+    if settings.unmarked:
+        puzzle = replace(puzzle, fragments=tuple(map(without_marks, puzzle.fragments)))
     rims = rims_of(puzzle)
     truth = {i: pose for i, pose in (puzzle.truth or {}).items() if i not in puzzle.strays}
     touching = set(shared_edges(Outlines({i: puzzle[i].polygon for i in truth}), truth))
     pairs = _pairs(puzzle.ids, touching, settings.others, np.random.default_rng(seed))
     number = {i: k for k, i in enumerate(puzzle.ids)}
     seen = [matcher.see(puzzle.fragments, rims) for matcher in matchers]
+    light = bool(matchers) and is_light(matchers, seen)
     parts: list[Proposed] = []
-    for a, b, motions, scores in propose(rims, ProposeSettings(keep=settings.keep), pairs, device):
-        matches = [m.match(own, a, b) for m, own in zip(matchers, seen, strict=True)]
-        motions, scores = with_matched(motions, scores, matches)
-        if not len(motions):
-            continue
+    for a, b, motions, scores, matches in proposals(
+        rims, matchers, seen, pairs, light=light, keep=settings.keep, device=device
+    ):
         contact = contacts(rims[a], rims[b], motions)
         label = np.full(len(motions), FALSE, np.uint8)
         away = np.zeros((len(motions), 3))

@@ -19,7 +19,7 @@ from torch.nn import functional as F  # noqa: N812
 from reassembly.config import VerifierConfig
 from reassembly.errors import InputError
 from reassembly.matching.joins import FinderSettings
-from reassembly.matching.verifier import JoinJudge, JoinNetwork, JoinVerifier
+from reassembly.matching.verifier import FITS, HIDDEN, JoinJudge, JoinNetwork, JoinVerifier
 from reassembly.training.joins import FALSE, TRUE, JoinPool, join_folders
 from reassembly.training.verifying import seen_by
 from reassembly.weights import load_network, load_weights, save_weights
@@ -28,6 +28,7 @@ __all__ = [
     "JudgeSettings",
     "best_of_pairs",
     "calibrated",
+    "calibrated_judge",
     "fit_judge",
     "fit_light",
     "fit_network",
@@ -51,7 +52,9 @@ class JudgeSettings:
     """True proposals a step, of each pool."""
     false: int = 896
     """False ones."""
-    hidden: int = 24
+    hidden: int = HIDDEN
+    fits: int = FITS
+    """Judges that are fitted, each with draws of its own, and averaged: few puzzles decide."""
     shown: int = FinderSettings.shown
     """Proposals of a pair that the judge learns from: those that the screen lets through."""
     seed: int = 0
@@ -61,24 +64,18 @@ def fit_judge(
     pools: Sequence[JoinPool],
     seen: Sequence[Tensor | None],
     settings: JudgeSettings | None = None,
-    weights: Sequence[float] | None = None,
 ) -> JoinJudge:
     """A judge for the proposals of these pools.
 
     Args:
         seen: for each pool the verifier's logits (K,) of its proposals; None for a judge that is
             told nothing by it.
-        weights: how much each pool counts; all alike when left out.
     """
     settings = settings or JudgeSettings()
-    weights = weights or [1.0] * len(pools)
     labels = [pool.tensors["label"] for pool in pools]
     groups = [[(label == kind).nonzero()[:, 0] for kind in (TRUE, FALSE)] for label in labels]
     if not any(all(map(len, kinds)) for kinds in groups):
         raise InputError("too few joins to learn from", "Prepare more puzzles")
-    generator = torch.Generator().manual_seed(settings.seed)
-    torch.manual_seed(settings.seed)
-    judge = JoinJudge(settings.hidden)
     told = [
         torch.zeros(len(pool)) if own is None else own.float()
         for pool, own in zip(pools, seen, strict=True)
@@ -89,6 +86,31 @@ def fit_judge(
             for pool, own in zip(pools, told, strict=True)
         ]
     )
+    judges = [
+        _fitted(pools, told, groups, figures, settings, settings.fits * settings.seed + k)
+        for k in range(settings.fits)
+    ]
+    return JoinJudge.mean_of(judges)
+
+
+def _fitted(
+    pools: Sequence[JoinPool],
+    told: Sequence[Tensor],
+    groups: Sequence[Sequence[Tensor]],
+    figures: Tensor,
+    settings: JudgeSettings,
+    seed: int,
+) -> JoinJudge:
+    """One judge.
+
+    Args:
+        told: what the verifier says.
+        groups: of each pool the true proposals and the false ones, by number.
+        figures: all that judges hear, of all pools.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
+    judge = JoinJudge(settings.hidden)
     judge.mean.copy_(figures.mean(0))
     judge.spread.copy_(figures.std(0).clamp_min(1e-3))
     optimiser = torch.optim.AdamW(
@@ -98,7 +120,7 @@ def fit_judge(
     judge.train()
     for _ in range(settings.steps):
         loss = torch.zeros(())
-        for pool, own, kinds, weight in zip(pools, told, groups, weights, strict=True):
+        for pool, own, kinds in zip(pools, told, groups, strict=True):
             if not all(map(len, kinds)):
                 continue
             rows = torch.cat(
@@ -109,7 +131,7 @@ def fit_judge(
             )
             wanted = (pool.tensors["label"][rows] == TRUE).float()
             logits = judge(pool.tensors["evidence"][rows], own[rows])
-            loss = loss + weight * F.binary_cross_entropy_with_logits(logits, wanted)
+            loss = loss + F.binary_cross_entropy_with_logits(logits, wanted)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
@@ -146,13 +168,11 @@ def fit_network(
     settings: JudgeSettings | None = None,
     progress: Callable[[int, int, str], None] | None = None,
     look: Callable[[int, Tensor], Tensor] | None = None,
-    weights: Sequence[float] | None = None,
 ) -> JoinNetwork:
     """Screen, verifier and judge together, calibrated; the judge is that of all puzzles.
 
     Args:
         pools: of all pairs of their puzzles, or probabilities come out too high.
-        weights: see `fit_judge`.
         look: gives the logits (K,) of proposals (K,) of a pool, by its number, where they are not
             to be the verifier's own: it knows joins that it has learned from too well.
     """
@@ -160,9 +180,9 @@ def fit_network(
     told = _counted(len(pools) + PARTS + 2, progress)
     network = JoinNetwork(verifier.config)
     network.verifier = verifier
-    network.screen = fit_judge(pools, [None] * len(pools), settings, weights)
+    network.screen = fit_judge(pools, [None] * len(pools), settings)
     told("fitting the screen")
-    network.worn = _calibrated_judge(network, pools, settings, told, look, weights)
+    network.worn = _calibrated_judge(network, pools, settings, told, look)
     network.light.load_state_dict(network.worn.state_dict())
     return network.eval()
 
@@ -190,7 +210,6 @@ def _calibrated_judge(
     settings: JudgeSettings,
     told: Callable[[str], None],
     look: Callable[[int, Tensor], Tensor] | None = None,
-    weights: Sequence[float] | None = None,
 ) -> JoinJudge:
     """A judge of what the network's screen lets through and its verifier says."""
     shown, seen = [], []
@@ -199,16 +218,32 @@ def _calibrated_judge(
         shown.append(pool.taken(rows))
         seen.append(look(number, rows) if look else seen_by(network.verifier, pool, rows)[0])
         told("looking at joins")
+    return calibrated_judge(shown, seen, settings, told)
+
+
+def calibrated_judge(
+    shown: Sequence[JoinPool],
+    seen: Sequence[Tensor],
+    settings: JudgeSettings,
+    told: Callable[[str], None] | None = None,
+) -> JoinJudge:
+    """A judge of proposals, calibrated on puzzles that others like it did not learn from.
+
+    Args:
+        seen: see `fit_judge`.
+        told: is told each step.
+    """
+    told = told or _counted(PARTS + 1, None)
     best: list[tuple[Tensor, Tensor]] = []
     for part in range(PARTS):
         rest = [_part(pool, own, part, False) for pool, own in zip(shown, seen, strict=True)]
-        judge = fit_judge([pool for pool, _ in rest], [own for _, own in rest], settings, weights)
+        judge = fit_judge([pool for pool, _ in rest], [own for _, own in rest], settings)
         for pool, own in zip(shown, seen, strict=True):
             held, logits = _part(pool, own, part, True)
             with torch.no_grad():
                 best.append(best_of_pairs(held, judge(held.tensors["evidence"], logits)))
         told("calibrating")
-    judge = fit_judge(shown, seen, settings, weights)
+    judge = fit_judge(shown, seen, settings)
     told("fitting the judge")
     logits, true = (torch.cat(parts) for parts in zip(*best, strict=True))
     judge.scale.copy_(torch.tensor(calibrated(logits, true)))
