@@ -23,7 +23,7 @@ from reassembly.matching.motions import matrices
 from reassembly.matching.rim import motion_of, rims_of
 from reassembly.metrics.neighbours import Outlines, shared_edges
 
-FIRST = (1, 5, 20, 100, 200, 400)
+FIRST = (1, 5, 20, 100, 200, 400, 1000)
 DEGREES, MM = 10.0, 8.0
 
 
@@ -31,10 +31,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--every", type=int, default=1, help="take one puzzle in so many")
-    parser.add_argument("--paint", type=float, default=ProposeSettings.paint)
+    parser.add_argument("--set", action="append", default=[], help="of ProposeSettings: gap_mm=3")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    settings = ProposeSettings(keep=max(FIRST), paint=arguments.paint)
+    changes = {name: float(value) for name, value in (each.split("=") for each in arguments.set)}
+    settings = ProposeSettings(keep=max(FIRST), **changes)
     matchers = load_matchers()
     ranks: list[float] = []
     matched: list[bool] = []
