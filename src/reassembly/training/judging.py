@@ -72,41 +72,37 @@ def fit_judge(
             told nothing by it.
     """
     settings = settings or JudgeSettings()
-    labels = [pool.tensors["label"] for pool in pools]
-    groups = [[(label == kind).nonzero()[:, 0] for kind in (TRUE, FALSE)] for label in labels]
-    if not any(all(map(len, kinds)) for kinds in groups):
+    figures: list[Tensor] = []
+    labels: list[Tensor] = []
+    groups: list[list[Tensor]] = []
+    for pool, own in zip(pools, seen, strict=True):
+        label, first = pool.tensors["label"], sum(len(label) for label in labels)
+        heard = torch.zeros(len(pool)) if own is None else own.float()
+        figures.append(torch.cat([pool.tensors["evidence"], heard[:, None]], 1))
+        labels.append(label)
+        kinds = [(label == kind).nonzero()[:, 0] + first for kind in (TRUE, FALSE)]
+        if all(map(len, kinds)):
+            groups.append(kinds)
+    if not groups:
         raise InputError("too few joins to learn from", "Prepare more puzzles")
-    told = [
-        torch.zeros(len(pool)) if own is None else own.float()
-        for pool, own in zip(pools, seen, strict=True)
-    ]
-    figures = torch.cat(
-        [
-            torch.cat([pool.tensors["evidence"], own[:, None]], 1)
-            for pool, own in zip(pools, told, strict=True)
-        ]
-    )
-    judges = [
-        _fitted(pools, told, groups, figures, settings, settings.fits * settings.seed + k)
-        for k in range(settings.fits)
-    ]
-    return JoinJudge.mean_of(judges)
+    every, true = torch.cat(figures), torch.cat(labels) == TRUE
+    seeds = range(settings.fits * settings.seed, settings.fits * (settings.seed + 1))
+    return JoinJudge.mean_of([_fitted(every, true, groups, settings, seed) for seed in seeds])
 
 
 def _fitted(
-    pools: Sequence[JoinPool],
-    told: Sequence[Tensor],
-    groups: Sequence[Sequence[Tensor]],
     figures: Tensor,
+    true: Tensor,
+    groups: Sequence[Sequence[Tensor]],
     settings: JudgeSettings,
     seed: int,
 ) -> JoinJudge:
     """One judge.
 
     Args:
-        told: what the verifier says.
+        figures: (K, F): all that judges hear of a proposal.
+        true: (K,).
         groups: of each pool the true proposals and the false ones, by number.
-        figures: all that judges hear, of all pools.
     """
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
@@ -119,19 +115,15 @@ def _fitted(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda s: 1 - s / settings.steps)
     judge.train()
     for _ in range(settings.steps):
-        loss = torch.zeros(())
-        for pool, own, kinds in zip(pools, told, groups, strict=True):
-            if not all(map(len, kinds)):
-                continue
-            rows = torch.cat(
-                [
-                    kind[torch.randint(len(kind), (count,), generator=generator)]
-                    for kind, count in zip(kinds, (settings.true, settings.false), strict=True)
-                ]
-            )
-            wanted = (pool.tensors["label"][rows] == TRUE).float()
-            logits = judge(pool.tensors["evidence"][rows], own[rows])
-            loss = loss + F.binary_cross_entropy_with_logits(logits, wanted)
+        rows = torch.cat(
+            [
+                kind[torch.randint(len(kind), (count,), generator=generator)]
+                for kinds in groups
+                for kind, count in zip(kinds, (settings.true, settings.false), strict=True)
+            ]
+        )
+        logits = judge(figures[rows, :-1], figures[rows, -1])
+        loss = F.binary_cross_entropy_with_logits(logits, true[rows].float())
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
