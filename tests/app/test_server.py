@@ -262,10 +262,14 @@ def test_a_taken_port_and_a_file_as_workspace_are_explained(server: Live, tmp_pa
         (["--workspace", str(file), "--port", "0"], "--workspace"),
         (["--workspace", str(server.workspace), "--port", "0"], "another server"),
         (["--host", "no.such.host.invalid"], "listen"),
+        # Kept for documents (RFC 5737), so that no machine has it.
+        (["--host", "192.0.2.1"], "no address of this machine"),
     ):
         result = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60)
         assert result.returncode == 2, result.stderr
         assert words in result.stderr and "Traceback" not in result.stderr
+        # Another port does not help where the address is wrong.
+        assert "--host" not in arguments or "--port" not in result.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal for one process")

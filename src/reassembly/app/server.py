@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import mimetypes
 import secrets
 import socket
@@ -36,6 +37,8 @@ __all__ = ["create_app", "serve"]
 STATIC = Path(__file__).parent / "static"
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 """Said here, since on Windows any program may have told the system otherwise."""
+ELSEWHERE = {errno.EADDRNOTAVAIL, getattr(errno, "WSAEADDRNOTAVAIL", errno.EADDRNOTAVAIL)}
+"""What the system says of an address that it does not have."""
 
 
 def create_app(bench: Workbench, *, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
@@ -203,6 +206,12 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen(128)
     except (OSError, OverflowError) as error:
         listener.close()
+        if isinstance(error, socket.gaierror) or getattr(error, "errno", None) in ELSEWHERE:
+            raise InputError(
+                f"cannot listen on {host}: it is no address of this machine",
+                "Leave --host out for this machine alone, or open it to the network with "
+                "--host 0.0.0.0",
+            ) from error
         raise InputError(
             f"cannot listen on {host}, port {port} ({error})",
             "Choose another with --port, or stop the program that uses it",
