@@ -571,6 +571,23 @@ cli.main()
     assert "ignored" in done.stdout and "went on" not in done.stdout
 
 
+def test_one_place_names_the_default_solver():
+    code = """
+import inspect
+from reassembly import _defaults
+_defaults.DEFAULT_SOLVER = "genetic"
+from reassembly import cli
+from reassembly.app.tasks import default_solver
+from reassembly.solvers.batch import solve_each
+from reassembly.solvers.run import solve
+for function in (cli.solve, solve, solve_each):
+    print(inspect.signature(function).parameters["solver"].default)
+print(default_solver())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["genetic"] * 4, done.stderr
+
+
 def test_help_is_quick():
     times = []
     for _ in range(3):

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 
+from reassembly._defaults import DEFAULT_SOLVER
 from reassembly._version import __version__
 from reassembly.errors import InputError, InputWarning
 
@@ -210,7 +211,9 @@ def serve(
 def solve(
     path: Input,
     out: Out,
-    solver: Annotated[str, typer.Option(help="A name that `reassembly solvers` lists.")] = "joins",
+    solver: Annotated[
+        str, typer.Option(help="A name that `reassembly solvers` lists.")
+    ] = DEFAULT_SOLVER,
     seed: Seed = 0,
     locked: Annotated[
         Path | None,

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 from sqlalchemy import select
 
+from reassembly._defaults import DEFAULT_SOLVER
 from reassembly._version import __version__
 from reassembly.app import database as db
 from reassembly.app.operations import Discard, Operation, Place, Placement, ReplaceAll, SetPicture
@@ -33,11 +34,11 @@ UNCALIBRATED = (
 
 @cache
 def default_solver() -> str:
-    """The one that knows of verdicts, where it is usable."""
+    """That of the whole package where its weights are here, else one that needs none."""
     from reassembly.solvers import available_solvers
 
-    info = available_solvers().get("joins")
-    return "joins" if info is not None and not info.missing_weights() else "greedy"
+    info = available_solvers().get(DEFAULT_SOLVER)
+    return DEFAULT_SOLVER if info is not None and not info.missing_weights() else "greedy"
 
 
 class Tasks:

@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from reassembly._defaults import DEFAULT_SOLVER
 from reassembly._version import __version__
 from reassembly.errors import InputError
 from reassembly.io.assembly_json import FILE_NAME, load_assembly
@@ -23,7 +24,7 @@ from reassembly.io.readers import PuzzleSource, find_puzzles
 from reassembly.puzzle import Assembly, Provenance
 from reassembly.solvers.base import Solver
 from reassembly.solvers.registry import get_solver
-from reassembly.solvers.run import DEFAULT_SOLVER, solve
+from reassembly.solvers.run import solve
 from reassembly.workers import Died, check_cluster, cluster, run_each
 
 __all__ = ["Row", "puzzles_of", "solve_each"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reassembly._defaults import DEFAULT_SOLVER
 from reassembly._version import __version__
 from reassembly.errors import InputError
 from reassembly.pose import Pose
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from reassembly.matching.joins import Join
 
 __all__ = ["blind", "solve"]
-
-DEFAULT_SOLVER = "joins"
 
 
 def blind(puzzle: Puzzle, seed: int) -> tuple[Puzzle, dict[str, str], dict[str, Pose]]:
