@@ -4,6 +4,7 @@ import csv
 import html
 import io
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from PIL import Image
 
 from reassembly.app.exports import _add_joins
+from reassembly.app.tasks import saved_name
 from reassembly.io.writers import load_assembly
 from reassembly.pose import to_repair
 from reassembly.puzzle import Assembly
@@ -182,6 +184,53 @@ def test_what_is_no_project_is_refused(server: Live, data: bytes) -> None:
         assert "fault" not in job["error"]["remedy"]
     else:
         assert answer.status_code == 422
+
+
+def test_files_are_saved_under_the_names_of_project_and_hypothesis(case: Case) -> None:
+    path = f"{case.base}/exports"
+    done = case.server.wait(case.server.post(path, {"formats": ["html", "json"]})["job"])
+    names = {file["name"]: file["save_as"] for file in done["result"]["files"]}
+    assert names == {
+        "project.json": "Wall-Tray-project.json",
+        "report.html": "Wall-Tray-First-hypothesis-report.html",
+    }
+    for file in done["result"]["files"]:
+        told = case.server.client.get(file["url"]).headers["content-disposition"]
+        assert told == f'attachment; filename="{file["save_as"]}"'
+
+
+@pytest.mark.parametrize(
+    ("name", "saved"),
+    [
+        ("../../etc/passwd", "etc-passwd-report.html"),
+        ('a"; rm -rf\r\n\x00', "a-rm-rf-report.html"),
+        ("Οικία 3", "Οικία-3-report.html"),
+        ("  ", "report.html"),
+        ("x" * 500, f"{'x' * 40}-report.html"),
+    ],
+)
+def test_saved_names_lead_nowhere(name: str, saved: str) -> None:
+    assert saved_name(name, "report.html") == saved
+
+
+def test_a_report_names_the_solvers_of_its_own_hypothesis(server: Live) -> None:
+    project, solved = server.project("Made")
+    server.bring_in(project, cut_outs(3), mm_per_px=0.5)
+    base = f"/projects/{project}/hypotheses"
+    server.wait(server.post(f"{base}/{solved}/solve", {"solver": "greedy"})["job"])
+    branch = server.post(base, {"name": "Branch", "from": solved})["id"]
+    own = server.post(base, {"name": "Own"})["id"]
+    piece = server.get(f"/projects/{project}/pieces")[0]["id"]
+    server.edit(project, own, {"op": "place", "piece": piece, "x_mm": 1.0, "y_mm": 1.0})
+    made = {}
+    for hypothesis in (solved, branch, own):
+        job = server.post(f"{base}/{hypothesis}/exports", {"formats": ["html"]})["job"]
+        (file,) = server.wait(job)["result"]["files"]
+        text = server.client.get(file["url"]).text
+        assert "Seed" not in text
+        made[hypothesis] = re.findall("<dt>Placed</dt><dd>(.*)</dd>", text)
+    helped = ["in the workbench, by hand and by proposals of greedy"]
+    assert made == {solved: helped, branch: helped, own: ["by hand"]}
 
 
 def test_an_export_of_nothing_says_so(server: Live) -> None:

@@ -108,7 +108,28 @@ def test_the_scale_is_taken_from_dpi_sidecar_or_guessed_aloud(server: Live) -> N
     assert by_name[names[1]]["scale_origin"] == "sidecar"
     assert by_name[names[2]]["scale_origin"] == "assumed"
     (warning,) = job["result"]["warnings"]
-    assert "2 pieces is unknown" in warning
+    assert "2 pieces is unknown" in warning and "0.1357 mm a pixel is assumed" in warning
+
+
+def test_the_scale_of_a_repair_puzzle_says_where_it_comes_from(server: Live) -> None:
+    project, hypothesis = server.project()
+    files = cut_outs(2)
+    table = {"fragments": [{"filename": name} for name in files]}
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for name, data in {**files, "data.json": json.dumps(table).encode()}.items():
+            zipped.writestr(name, data)
+    job = server.bring_in(project, {"wall.zip": archive.getvalue()})
+    assert {p["scale_origin"] for p in _pieces(server, project)} == {"repair"}
+    (warning,) = job["result"]["warnings"]
+    assert warning.startswith(
+        "The scale of 2 pieces is told by no file. 0.1357 mm a pixel is taken"
+    )
+    assert "RePAIR" in warning and "set the scale" in warning
+    path = f"/projects/{project}/hypotheses/{hypothesis}/exports"
+    done = server.wait(server.post(path, {"formats": ["html"]})["job"])
+    report = server.client.get(done["result"]["files"][0]["url"]).text
+    assert "mm per pixel, that of the RePAIR project" in report
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "HEIF", "WEBP"])

@@ -119,6 +119,19 @@ def test_islands_say_that_they_claim_nothing(page: Page, assembly: Assembly) -> 
     assert "Unplaced" not in whole.text
 
 
+def test_what_hands_have_placed_names_no_solver(assembly: Assembly) -> None:
+    """Of a solver that nobody used there is no seed, no setting, no lack of confidence."""
+    by_hand = replace(assembly, confidence={}, provenance=Provenance("workbench", "0.1.0"))
+    text = report(by_hand)[1].text
+    assert "Placed by hand Version 0.1.0 Scale" in text
+    assert "olver" not in text and "Seed" not in text and "--mm-per-px" not in text
+    assert "Pieces that were placed by hand have no confidence." in text
+    helped = Provenance("workbench", "0.1.0", settings={"solvers": ["greedy", "joins"]})
+    text = report(replace(assembly, provenance=helped))[1].text
+    assert "Placed in the workbench, by hand and by proposals of greedy and joins Version" in text
+    assert "Seed" not in text
+
+
 def test_it_says_how_it_was_made(page: Page) -> None:
     assert "Solver greedy Version 0.1.0 Seed 7 Settings gap_mm = 1.5" in page.text
     assert "steps = [1, 2]" in page.text

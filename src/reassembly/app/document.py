@@ -34,9 +34,10 @@ from reassembly.app.worker import Task
 from reassembly.errors import InputError
 from reassembly.io.images import read_image
 
-__all__ = ["FORMAT", "VERSION", "Document", "open_document", "written"]
+__all__ = ["FORMAT", "PROJECT_FILE", "VERSION", "Document", "open_document", "written"]
 
 FORMAT, VERSION = "reassembly-project", 1
+PROJECT_FILE = "project.json"
 MAX_PIECES, MAX_EVENTS = 10_000, 1_000_000
 Time = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 Count = Annotated[int, Field(ge=0, le=2**53)]

@@ -7,17 +7,17 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from reassembly.app.document import written
+from reassembly.app.document import PROJECT_FILE, written
 from reassembly.app.puzzles import fragment_of, pose_of, unique_labels
 from reassembly.app.rows import same_place
 from reassembly.app.worker import Task
 from reassembly.io.files import output_folder
 from reassembly.io.markup import share, xml_text
+from reassembly.io.report import BY_HAND
 from reassembly.puzzle import Assembly, Provenance, Puzzle
 
-__all__ = ["PROJECT_FILE", "export"]
+__all__ = ["export"]
 
-PROJECT_FILE = "project.json"
 ARCHIVE = "reassembly.zip"
 WRITERS = {"csv": "csv", "assembly": "json", "svg": "svg", "geojson": "geojson"}
 WRITERS |= {"png": "png", "html": "html"}
@@ -76,7 +76,7 @@ def _assembly(payload: dict[str, Any], images: Path) -> Assembly:
         puzzle,
         *(islands[number] for number in sorted(islands)),
         confidence=sure,
-        provenance=Provenance("workbench", payload["version"], settings=heard),
+        provenance=Provenance(BY_HAND, payload["version"], settings=heard),
     )
 
 

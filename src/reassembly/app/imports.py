@@ -25,7 +25,7 @@ from reassembly.app.pictures import keep_cut_out, keep_photograph, level_webp
 from reassembly.app.worker import Task
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.images import MAX_PIXELS, Picture, is_image_name, read_image
-from reassembly.io.readers import SEVERAL_PARTS, PuzzleSource, find_puzzles
+from reassembly.io.readers import REPAIR_MM_PER_PX, SEVERAL_PARTS, PuzzleSource, find_puzzles
 from reassembly.io.segment import Piece, segment_many
 from reassembly.puzzle import Fragment, Puzzle
 
@@ -50,6 +50,12 @@ SEVERAL_WORDS = (
     "this picture shows several separate parts, and only the largest is taken; if they are several "
     "pieces, bring it in as a tray"
 )
+UNTOLD_SCALES = {
+    "assumed": f"is unknown. {REPAIR_MM_PER_PX} mm a pixel is assumed, as RePAIR's scans have it: "
+    "lengths are a guess until you set the scale",
+    "repair": f"is told by no file. {REPAIR_MM_PER_PX} mm a pixel is taken, which the RePAIR "
+    "project's scans have, since the files are laid out as theirs: set the scale if they are not",
+}
 COMMAND_LINE = "--mm-per-px"
 """In words that are for the command line only."""
 RULER_SHARE, RULER_ASPECT = 0.7, 3.5
@@ -362,15 +368,17 @@ def import_upload(task: Task) -> dict[str, Any]:
         done += len(chunk)
     if not harvest.pieces:
         raise InputError("no piece could be read", "Look at the files' warnings")
-    guessed = sum(piece["scale_origin"] == "assumed" for piece in harvest.pieces)
-    if guessed:
-        warnings.warn(
-            f"The scale of {guessed} piece{'s' * (guessed != 1)} is unknown, and a pixel is taken "
-            f"for {harvest.pieces[0]['mm_per_px']:g} mm: lengths are a guess until you set it",
-            InputWarning,
-        )
+    _tell_of_scales([piece["scale_origin"] for piece in harvest.pieces])
     task.report(1.0, "done")
     return {"pieces": harvest.pieces, "pictures": harvest.pictures}
+
+
+def _tell_of_scales(origins: Sequence[str]) -> None:
+    """Warns of scales that nobody gave and no file tells, and says where they come from."""
+    for origin, words in UNTOLD_SCALES.items():
+        if count := origins.count(origin):
+            pieces = f"{count} piece{'s' * (count != 1)}"
+            warnings.warn(f"The scale of {pieces} {words}", InputWarning)
 
 
 def _wanted(payload: dict[str, Any]) -> list[dict[str, Any]]:

@@ -131,6 +131,10 @@ class Store:
                 jobs=[],
             )
 
+    def project_name(self, project_id: str) -> str:
+        with self.reading() as session:
+            return rows.find_project(session, project_id).name
+
     def project_text(self, project_id: str) -> str:
         """A project without its jobs, as JSON; twenty windows that read it cost little more than
         one."""
@@ -405,14 +409,27 @@ class Store:
             rows.find_project(session, project_id)
             return rows.judgements_of(session, project_id)
 
-    def solvers_heard(self, project_id: str) -> list[str]:
-        """Whose answers were ever laid out in the project."""
+    def solvers_heard(self, project_id: str, hypothesis_id: str) -> list[str]:
+        """Whose answers were ever laid out in a hypothesis, or in those that it was branched
+        from."""
         with self.reading() as session:
-            found = session.scalars(
-                select(db.EventRow.operations).where(
-                    db.EventRow.project_id == project_id, db.EventRow.kind == "solve"
+            row = rows.find_hypothesis(session, project_id, hypothesis_id)
+            until: dict[str, int | None] = {row.id: row.revision}
+            while row.parent is not None and row.parent not in until:
+                until[row.parent] = row.parent_revision
+                parent = session.get(db.HypothesisRow, (project_id, row.parent))
+                if parent is None:  # It was deleted.
+                    break
+                row = parent
+            found = [
+                event.operations
+                for each, last in until.items()
+                for event in session.scalars(
+                    rows.events_of(project_id, each).where(
+                        db.EventRow.kind == "solve", db.EventRow.revision <= last
+                    )
                 )
-            )
+            ]
             told = (OPERATIONS.validate_json(operations) for operations in found)
             return sorted(
                 {

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypedDict
 
-from sqlalchemy import select
-
 from reassembly._defaults import DEFAULT_SOLVER
 from reassembly._version import __version__
 from reassembly.app import database as db
+from reassembly.app.document import PROJECT_FILE
 from reassembly.app.operations import Discard, Operation, Place, Placement, ReplaceAll, SetPicture
 from reassembly.app.puzzles import payload_of
 from reassembly.app.store import Store
 from reassembly.errors import InputError
 from reassembly.io.report import CALIBRATED_SOLVERS
 
-__all__ = ["Tasks", "default_solver", "proposal_operation"]
+__all__ = ["Tasks", "default_solver", "proposal_operation", "saved_name"]
+
+LONGEST_PART = 40
+"""Letters of a project's or hypothesis's name in those of exported files."""
 
 NO_CONFIDENCE = "This solver does not say how sure it is."
 CALIBRATED = (
@@ -381,9 +384,6 @@ class Tasks:
         rows = self._active_pieces(project_id)
         if not rows and set(formats) - {"json", "zip"}:
             raise InputError("there is no piece to export", "Bring in pieces first")
-        with self.store.reading() as session:
-            project = session.scalar(select(db.ProjectRow).where(db.ProjectRow.id == project_id))
-        name = "project" if project is None else project.name
         joins = self.store.joins(project_id).joins
         judged = [join for join in joins if join.verdict is not None]
         others = [join for join in joins if join.verdict is None][: max(0, 100 - len(judged))]
@@ -391,20 +391,26 @@ class Tasks:
             "folder": str(folder),
             "formats": formats,
             "images": str(self.images),
-            "name": f"{name}: {hypothesis.name}",
+            "name": f"{self.store.project_name(project_id)}: {hypothesis.name}",
             "version": __version__,
             "pieces": [payload_of(row) for row in rows],
             "placements": {
                 i: p.model_dump(mode="json") for i, p in hypothesis.state.placements.items()
             },
             "joins": [join.model_dump(mode="json") for join in judged + others],
-            "solvers": self.store.solvers_heard(project_id),
+            "solvers": self.store.solvers_heard(project_id, hypothesis_id),
             "document": self.store.document(project_id) if "json" in formats else None,
         }
 
     def _exported(self, job: db.JobRow, result: dict[str, Any]) -> dict[str, Any]:
+        project_id = str(job.project_id)
+        project = self.store.project_name(project_id)
+        hypothesis = self.store.hypothesis(project_id, str(job.hypothesis_id)).name
         for entry in result["files"]:
             entry["url"] = f"/api/jobs/{job.id}/files/{entry['name']}"
+            # A project file holds every hypothesis.
+            of = [project] if entry["name"] == PROJECT_FILE else [project, hypothesis]
+            entry["save_as"] = saved_name(*of, entry["name"])
         return result
 
 
@@ -415,6 +421,18 @@ class _Who(TypedDict):
 
 def _who(job: db.JobRow) -> _Who:
     return {"author": job.settings.get("author", ""), "client": job.settings.get("client", "")}
+
+
+def saved_name(*parts: str) -> str:
+    """A file's name on the disk of whoever takes it away, such as `Wall-report.html`: letters and
+    figures of any script, and nothing that a system could take for a path or a command.
+
+    Args:
+        parts: of a person's choice, but for the last one.
+    """
+    *chosen, last = parts
+    plain = (re.sub(r"[\W_]+", "-", part).strip("-")[:LONGEST_PART].strip("-") for part in chosen)
+    return "-".join([*filter(None, plain), last])
 
 
 def _confidence_note(solver: str) -> str:

@@ -409,9 +409,10 @@ def get_export(
     row = open_bench.jobs.row(job)
     files = (row.result or {}).get("files", []) if row.kind == "export" else []
     path = open_bench.exports / row.id / name
-    if name not in {entry["name"] for entry in files} or not path.is_file():
+    entry = next((entry for entry in files if entry["name"] == name), None)
+    if entry is None or not path.is_file():
         raise Missing("file")
     kind = MEDIA_TYPES.get(path.suffix, "application/octet-stream")
-    # A report or drawing is looked at from the disk, never with this server's rights.
-    headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return FileResponse(path, media_type=kind, headers=headers)
+    # As an attachment: a report or drawing is looked at from the disk, never with this server's
+    # rights.
+    return FileResponse(path, media_type=kind, filename=entry.get("save_as", name))

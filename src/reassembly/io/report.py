@@ -26,7 +26,11 @@ from reassembly.io.render import (
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Puzzle
 
-__all__ = ["CALIBRATED_SOLVERS", "report_html"]
+__all__ = ["BY_HAND", "CALIBRATED_SOLVERS", "report_html"]
+
+BY_HAND = "workbench"
+"""What is named as the solver of an assembly that people laid out; its setting `solvers` names
+those whose proposals they took over."""
 
 CALIBRATED_SOLVERS = frozenset({"joins"})
 """Those whose confidence was fitted to how often they are right, on made puzzles."""
@@ -54,6 +58,10 @@ SCALE_SOURCES = {
     "data.json": "from data.json",
     "sidecar": "from a file beside the pictures",
     "dpi": "from the resolution noted in the pictures",
+    "ruler": "from a ruler in the photograph",
+    "repair": "that of the RePAIR project's scans, since no file tells it",
+    "edited": "set by hand",
+    "made": "as painted",
 }
 
 
@@ -169,7 +177,7 @@ def report_html(assembly: Assembly, sheet: Sheet) -> str:
         version=__version__,
         title=xml_text(puzzle.id),
         summary=summary,
-        warnings=_warnings(context, sheet),
+        warnings=_warnings(context, sheet, bool(_placed_by(assembly))),
         before=_as_scanned(context),
         after=_assembled(context, sheet.placements, sheet.bounds, "The assembly", HALF_PAGE_PX)
         if placed
@@ -184,6 +192,7 @@ def report_html(assembly: Assembly, sheet: Sheet) -> str:
         ],
         made={
             "solver": xml_text(assembly.provenance.solver),
+            "placed": xml_text(_placed_by(assembly)),
             "version": xml_text(assembly.provenance.version),
             "seed": assembly.provenance.seed,
             "settings": [
@@ -328,8 +337,18 @@ def _piece(
     )
 
 
+def _placed_by(assembly: Assembly) -> str:
+    """How people laid the pieces out; empty where a solver did it alone."""
+    if assembly.provenance.solver != BY_HAND:
+        return ""
+    heard = " and ".join(assembly.provenance.settings.get("solvers", []))
+    return f"in the workbench, by hand and by proposals of {heard}" if heard else "by hand"
+
+
 def _confidence_note(assembly: Assembly) -> str:
     """What the figures of confidence are worth."""
+    if not assembly.confidence and _placed_by(assembly):
+        return "Pieces that were placed by hand have no confidence."
     if not assembly.confidence:
         return "The solver gave no confidence: nothing here says how likely a pose is right."
     # An assembly laid out by hand may hold the answers of several solvers.
@@ -355,14 +374,15 @@ def _confidence_note(assembly: Assembly) -> str:
     )
 
 
-def _warnings(context: _Context, sheet: Sheet) -> list[_Warning]:
+def _warnings(context: _Context, sheet: Sheet, by_hand: bool) -> list[_Warning]:
     found = []
     if not context.scale_known:
+        remedy = "Set it in the workbench" if by_hand else "Solve again with it (--mm-per-px)"
         found.append(
             _Warning(
                 "The scale is a guess.",
                 "No scale was given, so every length and area here is in guessed millimetres. "
-                "Solve again with the scale (--mm-per-px).",
+                f"{remedy}.",
             )
         )
     if overlaps := _overlaps(context, sheet):
@@ -404,7 +424,8 @@ def _scale(context: _Context) -> str:
         return figure
     if not context.scale_known:
         return f"{figure}, a guess"
-    return f"{figure}, {xml_text(SCALE_SOURCES.get(str(source), str(source)))}"
+    told = [SCALE_SOURCES.get(each, each) for each in str(source).split(", ")]
+    return f"{figure}, {xml_text('; '.join(told))}"
 
 
 def _numbers(*values: float) -> tuple[str, ...]:
