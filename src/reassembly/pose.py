@@ -21,7 +21,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Pose", "from_repair", "rotation_matrix", "to_repair", "wrap_deg", "wrap_rad"]
+__all__ = [
+    "Pose",
+    "from_repair",
+    "rotation_matrix",
+    "same_place",
+    "to_repair",
+    "wrap_deg",
+    "wrap_rad",
+]
+
+SAME_MM, SAME_DEG = 12.0, 12.0
+"""What differs by less in both is the same place to a person who judges it."""
 
 
 def wrap_rad(angle: float) -> float:
@@ -109,3 +120,14 @@ def to_repair(
     """(x, y, rot) in RePAIR's convention: pixels, pixels, degrees. Undoes `from_repair`."""
     width, height = frame_px
     return pose.x_mm / mm_per_px - width / 2, pose.y_mm / mm_per_px - height / 2, pose.rotation_deg
+
+
+def same_place(one: Pose, other: Pose, centroid_mm: ArrayLike) -> bool:
+    """Whether a piece lies nearly alike by both, so that a person would call it the same join.
+
+    Args:
+        centroid_mm: (2,), in the piece's own frame, whose origin may lie far from the piece.
+    """
+    first, second = (pose.apply([centroid_mm])[0] for pose in (one, other))
+    turn = abs(wrap_deg(one.rotation_deg - other.rotation_deg))
+    return bool(np.hypot(*(first - second)) < SAME_MM and turn < SAME_DEG)

@@ -13,11 +13,10 @@ from reassembly.matching.joins import (
     Judged,
     find_joins,
     joins_of,
-    same_join,
 )
 from reassembly.matching.matcher import load_matchers
 from reassembly.matching.rim import motion_of, pose_of, rims_of
-from reassembly.pose import Pose
+from reassembly.pose import Pose, same_place
 from reassembly.puzzle import Puzzle
 from reassembly.solvers import Cancelled
 from tests.joining import touching_motions, true_join, untrained
@@ -83,7 +82,7 @@ def test_rejected_joins_do_not_come_back_from_either_piece(puzzle, rims, finder,
         for join in again:
             if {join.first, join.second} == {best.first, best.second}:
                 mine = join if join.first == best.first else join.turned()
-                assert not same_join(mine.pose, best.pose, rims[best.second])
+                assert not same_place(mine.pose, best.pose, rims[best.second].centre_mm)
         assert any({j.first, j.second} == {best.first, best.second} for j in again)
 
 
@@ -151,7 +150,7 @@ def test_what_is_judged_is_told_as_poses(puzzle, rims):
         assert motion_of(join.pose, rims[a], rims[b])[1:] == pytest.approx(motion[1:])
     refused = Join(b, a, joins[0].pose.inverse(), 0, 0, 0, 0)
     rest = joins_of(rims, judged, [refused])
-    assert all(not same_join(j.pose, joins[0].pose, rims[b]) for j in rest)
+    assert all(not same_place(j.pose, joins[0].pose, rims[b].centre_mm) for j in rest)
     elsewhere = replace(refused, second="another")
     assert len(joins_of(rims, judged, [elsewhere])) == 5
 
@@ -165,9 +164,9 @@ def test_the_same_join_is_known_by_where_the_piece_comes_to_lie(rims, puzzle):
         pose_of(motion + np.array([turn, 0, 0]), rims[a], far) for turn in (0, 0.1, 0.5)
     )
     assert np.hypot(*(one.translation - other.translation)) > 100
-    assert same_join(one, other, far)
-    assert not same_join(one, Pose(20.0, 0.0) @ one, far)
-    assert not same_join(one, third, far)
+    assert same_place(one, other, far.centre_mm)
+    assert not same_place(one, Pose(20.0, 0.0) @ one, far.centre_mm)
+    assert not same_place(one, third, far.centre_mm)
 
 
 def test_bad_requests_are_explained(puzzle, finder):

@@ -9,11 +9,11 @@ from typing import Any
 
 from reassembly.app.document import PROJECT_FILE, written
 from reassembly.app.puzzles import fragment_of, pose_of, unique_labels
-from reassembly.app.rows import same_place
 from reassembly.app.worker import Task
 from reassembly.io.files import output_folder
 from reassembly.io.markup import share, xml_text
 from reassembly.io.report import BY_HAND
+from reassembly.pose import same_place
 from reassembly.puzzle import Assembly, Provenance, Puzzle
 
 __all__ = ["export"]
@@ -140,7 +140,7 @@ def _lie_by(assembly: Assembly, first: str, second: str, join: dict[str, Any]) -
     if second not in island:
         return False
     lies = island[first].inverse() @ island[second]
-    return same_place(lies, pose_of(join["pose"]), assembly.puzzle[second].centroid_mm.tolist())
+    return same_place(lies, pose_of(join["pose"]), assembly.puzzle[second].centroid_mm)
 
 
 def _table(title: str, columns: Any, rows: Any, note: str, safe: Any) -> str:

@@ -18,7 +18,7 @@ from reassembly.app import database as db
 from reassembly.app import schema
 from reassembly.app.operations import OPERATIONS, Planar, State
 from reassembly.errors import InputError
-from reassembly.pose import Pose, wrap_deg
+from reassembly.pose import same_place
 
 __all__ = [
     "Centroids",
@@ -47,14 +47,11 @@ __all__ = [
     "pieces_of",
     "planar_of",
     "same_join",
-    "same_place",
     "state_of",
     "summaries_of",
     "summary_of",
 ]
 
-SAME_JOIN_MM, SAME_JOIN_DEG = 12.0, 12.0
-"""Two verdicts on one pair this close are about the same join, as `matching.joins` has it too."""
 MOST_FACTS = 20_000
 Centroids = Mapping[str, tuple[float, float]]
 """By piece, mm in its own frame."""
@@ -371,13 +368,6 @@ def same_join(
     elif (row.first, row.second) != (first, second):
         return False
     return same_place(mine, other, centroids[row.second])
-
-
-def same_place(one: Pose, other: Pose, centroid: Sequence[float]) -> bool:
-    """Whether a piece lies nearly alike by both, so that a person would call it the same join."""
-    ends = [each.apply([centroid])[0] for each in (one, other)]
-    turn = abs(wrap_deg(one.rotation_deg - other.rotation_deg))
-    return float(np.hypot(*(ends[0] - ends[1]))) < SAME_JOIN_MM and turn < SAME_JOIN_DEG
 
 
 def join_of(

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reassembly.app.puzzles import pose_of, puzzle_of
-from reassembly.app.rows import same_place
 from reassembly.app.worker import Task
 from reassembly.errors import InputWarning
-from reassembly.pose import Pose
+from reassembly.pose import Pose, same_place
 from reassembly.puzzle import Assembly, Puzzle
 from reassembly.solvers import solve
 from reassembly.solvers.base import Progress

@@ -29,7 +29,7 @@ from reassembly.matching.proposals import proposals
 from reassembly.matching.rim import Rim, pose_of, rims_of
 from reassembly.matching.strip import strips
 from reassembly.matching.verifier import JoinNetwork
-from reassembly.pose import Pose
+from reassembly.pose import Pose, same_place
 from reassembly.puzzle import Puzzle
 from reassembly.workers import Cluster, Died, check_cluster, cluster, one_thread, run_each
 
@@ -406,7 +406,7 @@ def joins_of(
     found: list[Join] = []
     for k, motion in enumerate(judged.motions):
         pose = pose_of(motion, rims[a], rims[b])
-        if any(same_join(pose, join.pose, rims[b]) for join in (*refused, *found)):
+        if any(same_place(pose, join.pose, rims[b].centre_mm) for join in (*refused, *found)):
             continue
         _, figures = strips(rims[a], rims[b], motion[None])
         contact, gap, _, overlap, _ = figures[0].tolist()
@@ -414,14 +414,3 @@ def joins_of(
         if limit is not None and len(found) >= limit:
             break
     return found
-
-
-SAME_DEG, SAME_MM = 12.0, 12.0
-"""Joins of the same two pieces that differ by less in both are one to a person who judges them."""
-
-
-def same_join(one: Pose, other: Pose, moving: Rim) -> bool:
-    """Whether two poses of a piece are the same join."""
-    turn = abs(np.degrees((one.rotation_rad - other.rotation_rad + np.pi) % (2 * np.pi) - np.pi))
-    places = [pose.apply(moving.centre_mm[None])[0] for pose in (one, other)]
-    return bool(turn < SAME_DEG and np.hypot(*(places[0] - places[1])) < SAME_MM)

@@ -36,10 +36,9 @@ from reassembly.matching.joins import (
     Judged,
     Looked,
     load_finder,
-    same_join,
 )
 from reassembly.matching.rim import motion_of, pose_of
-from reassembly.pose import Pose
+from reassembly.pose import Pose, same_place
 from reassembly.puzzle import Assembly, Puzzle
 from reassembly.solvers.base import ProgressCallback, report
 from reassembly.solvers.settings import Device, check_counts, check_device_here
@@ -222,7 +221,8 @@ class _Run:
         ):
             if refused:
                 poses = [pose_of(each, self.rims[a], self.rims[b]) for each in (motion, moved)]
-                if any(same_join(p, join.pose, self.rims[b]) for p in poses for join in refused):
+                centre = self.rims[b].centre_mm
+                if any(same_place(p, join.pose, centre) for p in poses for join in refused):
                     continue
             kept.append(Candidate(a, b, _motion(motion), float(logit), _motion(moved)))
         return kept
