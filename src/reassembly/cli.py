@@ -325,13 +325,17 @@ def solve(
     poses = read_poses_csv(locked, puzzle) if locked else None
     if locked and not poses:
         warnings.warn(f"{locked}: it holds no pose, so nothing is locked", InputWarning)
-    judged = {
-        "accepted": [join for file in accept or () for join in read_joins(file, puzzle)],
-        "rejected": [join for file in reject or () for join in read_joins(file, puzzle)],
-    }
+    accepted = [join for file in accept or () for join in read_joins(file, puzzle)]
+    rejected = [join for file in reject or () for join in read_joins(file, puzzle)]
     with _progress_bar(f"{solver}, {len(puzzle)} pieces") as progress:
         answer = reassembly.solve(
-            puzzle, made, seed=seed, locked=poses, progress=progress, **judged
+            puzzle,
+            made,
+            seed=seed,
+            locked=poses,
+            progress=progress,
+            accepted=accepted,
+            rejected=rejected,
         )
     told = replace(answer.provenance, solver=solver, settings=settings)
     assembly = replace(answer, provenance=told)

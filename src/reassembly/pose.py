@@ -128,6 +128,6 @@ def same_place(one: Pose, other: Pose, centroid_mm: ArrayLike) -> bool:
     Args:
         centroid_mm: (2,), in the piece's own frame, whose origin may lie far from the piece.
     """
-    first, second = (pose.apply([centroid_mm])[0] for pose in (one, other))
+    first, second = (pose.apply(np.atleast_2d(centroid_mm))[0] for pose in (one, other))
     turn = abs(wrap_deg(one.rotation_deg - other.rotation_deg))
     return bool(np.hypot(*(first - second)) < SAME_MM and turn < SAME_DEG)

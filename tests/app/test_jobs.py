@@ -10,8 +10,9 @@ from shapely import box, unary_union
 
 from reassembly.app.operations import Placement
 from reassembly.app.puzzles import pose_of
-from reassembly.app.solving import contradicted, spread_out
+from reassembly.app.solving import contradicted, distinct, spread_out
 from reassembly.app.tasks import proposal_operation
+from reassembly.app.worker import REPORT_EVERY_S, Task
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly
 from reassembly.solvers import available_solvers
@@ -280,6 +281,85 @@ def test_a_solve_tells_which_accepted_joins_it_could_not_keep(tmp_path: Path) ->
         (file,) = server.wait(job["job"])["result"]["files"]
         report = server.client.get(file["url"]).text
         assert "calibrated on made puzzles" in report and "unproven" in report
+
+
+def test_a_whole_solve_by_joins_leaves_its_joins_behind(tmp_path: Path) -> None:
+    with live(tmp_path / "w") as server:
+        project, hypothesis = server.project()
+        server.bring_in(project, cut_outs(3), mm_per_px=0.5)
+
+        def solve(**settings: Any) -> None:
+            job = _solve(server, project, hypothesis, **settings)
+            server.wait(job, timeout_s=300)
+
+        def listed() -> Any:
+            return server.get(f"/projects/{project}/joins")
+
+        assert listed() == {"joins": [], "found_at": None, "stale": False, "settled": False}
+        solve(solver="greedy")
+        assert listed()["found_at"] is None
+        solve(solver="joins")
+        first = listed()
+        assert first["found_at"] and first["settled"] and not first["stale"]
+        chances = [join["probability"] for join in first["joins"]]
+        assert len(chances) >= 3 and chances == sorted(chances, reverse=True)
+
+        best = first["joins"][0]
+        about = {k: best[k] for k in ("first", "second", "pose")}
+        server.edit(project, hypothesis, {"op": "judge", **about, "verdict": "unsure"})
+        assert listed()["settled"]
+        server.edit(project, hypothesis, {"op": "judge", **about, "verdict": "accepted"})
+        assert not listed()["settled"] and not listed()["stale"]
+        solve(solver="joins")
+        again = listed()
+        assert again["settled"] and again["joins"][0] == best | {
+            "id": again["joins"][0]["id"],
+            "probability": 1.0,
+            "verdict": "accepted",
+        }
+        held = [{"op": "lock", "piece": best[k], "locked": True} for k in ("first", "second")]
+        server.edit(project, hypothesis, *held)
+        solve(solver="joins", seed=1)
+        # Locked pieces were not compared with each other: the longer list stays.
+        assert listed() == again
+
+
+def test_answers_that_hardly_differ_are_one() -> None:
+    puzzle = drawn_puzzle(4)
+    assert puzzle.truth is not None
+    a, b, c, d = puzzle.ids
+
+    def answer(*islands: tuple[str, ...], **moved: Pose) -> Assembly:
+        truth = {i: moved.get(i, Pose(0, 0)) @ pose for i, pose in puzzle.truth.items()}  # type: ignore[union-attr]
+        return Assembly.of(puzzle, *({i: truth[i] for i in island} for island in islands))
+
+    whole = answer((a, b, c, d))
+    elsewhere = Pose(500.0, -80.0, 2.0)
+    carried = answer((a, b, c, d), **dict.fromkeys(puzzle.ids, elsewhere))
+    nudged = answer((a, b, c, d), **{d: Pose(4.0, 3.0)})
+    shifted = answer((a, b, c, d), **{d: Pose(40.0, 0.0)})
+    parted = answer((a, b), (c, d))
+    swapped = answer((c, d), (a, b), **{c: elsewhere, d: elsewhere})
+    fewer = answer((a, b, c))
+    several = (whole, carried, nudged, shifted, parted, swapped, fewer)
+    assert distinct(several, puzzle) == [whole, shifted, parted, fewer]
+
+
+def test_an_attempt_that_comes_too_soon_is_shown_with_the_next_report() -> None:
+    sent: list[Any] = []
+    task = Task({}, sent.append)
+    task.report(0.1, "comparing", lambda: "old")
+    task.report(0.2, "comparing", lambda: "middle")
+    task.report(0.3, "comparing", lambda: "new")
+    task.report(0.4, "comparing")
+    time.sleep(REPORT_EVERY_S)
+    task.report(0.5, "comparing")
+    task.report(1.0, "done")
+    assert sent == [
+        ("progress", 0.1, "comparing", "old"),
+        ("progress", 0.5, "comparing", "new"),
+        ("progress", 1.0, "done", None),
+    ]
 
 
 ALL = {"pieces": None, "scope": "all"}

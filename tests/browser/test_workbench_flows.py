@@ -22,18 +22,20 @@ from PIL import Image
 
 from reassembly.puzzle import Puzzle
 from tests.browser.workbench import (
+    Box,
     Hands,
     Server,
     bring_in,
     choose_method,
     cut_outs,
+    meet,
     solve,
     wait_solved,
 )
 from tests.puzzles import drawn_puzzle
 
 if TYPE_CHECKING:
-    pass
+    from playwright.sync_api import Locator
 
 pytestmark = pytest.mark.slow
 
@@ -259,6 +261,36 @@ def test_hands_never_move_a_solvers_attempt(hands: Hands, drawn: Puzzle) -> None
     assert poses(hands.placed()) == wanted
 
 
+def test_the_banner_of_an_attempt_leaves_the_tools_free(hands: Hands, drawn: Puzzle) -> None:
+    page = hands.page
+    page.set_viewport_size({"width": 1024, "height": 768})
+    choose_method(hands, "genetic")
+    solve(hands)
+    page.get_by_text("attempt, not yet placed").wait_for(timeout=60_000)
+    with held_workers(hands.server):
+        ends = []
+        for words in ("Show my board", "Show the attempt"):
+            button = page.get_by_role("button", name=words)
+            banner = box(page.locator(".preview-banner"))
+            for tools in ("Tools", "Show", "Zoom"):
+                assert not meet(banner, box(page.get_by_role("toolbar", name=tools, exact=True)))
+            area = box(page.locator(".board-area"))
+            assert area[0] < banner[0] and banner[2] < area[2]
+            left, top, right, bottom = box(button)
+            assert bottom - top >= 24 and right - left >= 24
+            ends.append(right)
+            button.click()
+        assert ends[0] == ends[1]
+        page.locator(".progress-card").get_by_role("button", name="Cancel").click()
+
+
+def box(thing: Locator) -> Box:
+    found = thing.bounding_box()
+    assert found is not None
+    x, y = found["x"], found["y"]
+    return x, y, x + found["width"], y + found["height"]
+
+
 @contextmanager
 def held_workers(server: Server) -> Iterator[None]:
     """Stops what solves, so that its attempt stays for as long as a test looks at it."""
@@ -419,6 +451,9 @@ def test_exports_and_the_project_comes_back_unchanged(
     dialog.get_by_role("button", name="Export", exact=True).click()
     dialog.get_by_text("Ready").wait_for(timeout=60_000)
     files = downloads(hands)
+    own = re.sub(r"\W+", "-", page.locator(".project-name").inner_text()).strip("-")
+    assert own and all(name.startswith(f"{own}-") for name in files), files.keys()
+    assert any(name.endswith("First-hypothesis-report.html") for name in files)
     page.keyboard.press("Escape")
     kinds = {name.rsplit(".", 1)[-1]: content for name, content in files.items()}
     assert set(kinds) >= {"csv", "json", "svg", "geojson", "png", "html"}

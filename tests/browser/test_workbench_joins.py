@@ -157,6 +157,22 @@ def test_the_next_solve_honours_both_verdicts(hands: Hands) -> None:
     assert not holds(placements, verdicts["rejected"])
 
 
+def test_after_a_whole_solve_joins_are_there_at_once(hands: Hands) -> None:
+    page = hands.page
+    choose_method(hands, "joins")
+    solve(hands)
+    wait_solved(hands, 300)
+    page.locator(".board").focus()
+    page.keyboard.press("n")
+    hands.tab("Joins")
+    page.locator(".join").first.wait_for(timeout=5000)
+    assert page.get_by_role("button", name="Look").count() == 0
+    # Once something was said that a search would hear, another one may be asked for.
+    page.locator(".join").first.get_by_role("button", name="Reject").click()
+    page.get_by_role("button", name="Look again").wait_for()
+    hands.wait_saved()
+
+
 def test_a_join_accepted_against_locks_is_told_at_once(hands: Hands) -> None:
     page = hands.page
     list_true_joins(hands)

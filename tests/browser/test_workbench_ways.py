@@ -298,6 +298,27 @@ FOCUSED = (
 )
 
 
+def test_the_board_is_one_key_away(hands: Hands) -> None:
+    page = hands.page
+    on_board = "() => document.activeElement.classList.contains('board')"
+    page.reload()
+    hands.settle()
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("button", name="Go to the board")
+    assert page.evaluate("() => document.activeElement.textContent") == "Go to the board"
+    hands.until("() => document.activeElement.getBoundingClientRect().top >= 0")
+    page.keyboard.press("Enter")
+    assert page.evaluate(on_board)
+    # Who does not need it does not see it.
+    hands.until("() => document.querySelector('.skip-link').getBoundingClientRect().bottom <= 0")
+    assert skip.count() == 1
+    page.get_by_role("button", name="Export").focus()
+    page.keyboard.press("a")
+    assert page.evaluate(on_board)
+    page.keyboard.press("?")
+    page.get_by_role("dialog").get_by_text("Go to the board").wait_for()
+
+
 def test_a_dialog_gives_the_focus_back(hands: Hands) -> None:
     page = hands.page
     shown = page.get_by_role("heading", name="Help and keys")

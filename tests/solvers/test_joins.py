@@ -9,7 +9,7 @@ import pytest
 
 import reassembly as ra
 from reassembly.errors import InputError
-from reassembly.matching.joins import JoinFinder, Judged, Looked
+from reassembly.matching.joins import JoinFinder, Judged, Looked, find_joins
 from reassembly.matching.rim import motion_of, rims_of
 from reassembly.pose import Pose, wrap_deg
 from reassembly.puzzle import Puzzle
@@ -273,3 +273,19 @@ def test_all_pieces_locked_is_the_answer(puzzle, solver):
     locked = {i: Pose(k, 2 * k, 0.1 * k) for k, i in enumerate(puzzle.ids)}
     answer = ra.solve(puzzle, solver, locked=locked)
     assert answer.islands == (locked,)
+
+
+def test_the_joins_it_finds_on_its_way_are_those_of_a_search(puzzle, solver):
+    refused = find_joins(puzzle, finder=solver.finder)[0]
+    told = []
+    solver.solve(puzzle, rejected=[refused], tell=told.extend)
+    found = find_joins(puzzle, finder=solver.finder, rejected=[refused])
+    assert found and sorted(told, key=lambda j: (-j.probability, j.first, j.second)) == found
+
+
+def test_the_first_attempt_is_shown_as_soon_as_two_pieces_are_compared(puzzle, solver, monkeypatch):
+    monkeypatch.setattr(joins, "PREVIEW_S", math.inf)
+    steps = []
+    solver.solve(puzzle, progress=steps.append)
+    compared = [step.preview for step in steps if step.stage == "comparing pieces"]
+    assert compared[0] is not None and not any(compared[1:])

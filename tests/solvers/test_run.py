@@ -189,6 +189,30 @@ def test_judged_joins_reach_the_solver_under_its_names_and_in_its_frames(puzzle)
         assert got.symmetric_difference(wanted).area < 1e-3 * got.area
 
 
+@dataclass
+class Echo(Listener):
+    """Tells what it is told, as if it had found it."""
+
+    tells_joins = True
+
+    def solve(self, puzzle, *, tell=None, **more):
+        tell(more["accepted"])
+        return super().solve(puzzle, **more)
+
+
+def test_joins_that_a_solver_finds_are_told_under_the_users_names_and_in_his_frames(puzzle):
+    wide = [replace(f, frame_px=(900, 700), offset_px=(300, 0)) for f in puzzle.fragments]
+    yes = Join("fragment_1", "fragment_3", Pose(12.5, -3.25, 1.234), 0.8, 1.0, 2.0, 3.0)
+    heard: list[Join] = []
+    solve(Puzzle("wide", tuple(wide)), Echo(), accepted=[yes], tell=heard.extend)
+    (join,) = heard
+    assert replace(join, pose=yes.pose) == yes
+    assert join.pose.translation == pytest.approx(yes.pose.translation)
+    assert join.pose.rotation_rad == pytest.approx(yes.pose.rotation_rad)
+    solve(puzzle, Spy(), tell=heard.extend)  # Who finds none tells none.
+    assert heard == [join]
+
+
 def test_solvers_that_hear_nothing_of_joins_say_so(puzzle):
     join = Join("fragment_1", "fragment_3", Pose(0, 0), 0.5, 1.0, 2.0, 3.0)
     for judged in ({"accepted": [join]}, {"rejected": [join]}):

@@ -168,7 +168,7 @@ export const api = {
   findJoins: (p: Id, by: Signature) =>
     post<{ job: Job }>(`${project(p)}/joins`, { seed: 0, ...by }),
   joins: (p: Id, piece: Id) =>
-    get<{ joins: Join[]; found_at: string | null; stale: boolean }>(
+    get<{ joins: Join[]; found_at: string | null; stale: boolean; settled: boolean }>(
       `${project(p)}/joins?piece=${piece}`,
     ),
   profile: (p: Id, join: Id) =>

@@ -240,6 +240,13 @@ export const SHORTCUTS: readonly Shortcut[] = [
         ],
       )(),
   },
+  {
+    keys: "A",
+    does: "Go to the board, wherever the focus is (also the page’s first Tab stop)",
+    part: "Work",
+    hits: letter("a"),
+    run: (board) => board.container.focus(),
+  },
   { keys: "Ctrl Z", does: "Undo", part: "Work", hits: withCommand("z"), run: undo },
   {
     keys: "Ctrl Shift Z",

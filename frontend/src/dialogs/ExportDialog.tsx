@@ -22,6 +22,8 @@ const FORMATS: Record<string, readonly [name: string, text: string]> = {
 
 interface Exported {
   name: string;
+  /** With the names of project and hypothesis. */
+  save_as?: string;
   bytes: number;
   url: string;
 }
@@ -95,8 +97,8 @@ export function ExportDialog({ onClose }: { onClose: () => void }) {
           <ul className="downloads">
             {files.map((file) => (
               <li key={file.url}>
-                <a href={file.url} download={file.name}>
-                  {file.name}
+                <a href={file.url} download={file.save_as ?? file.name}>
+                  {file.save_as ?? file.name}
                 </a>{" "}
                 <span className="faint">{sayBytes(file.bytes)}</span>
               </li>

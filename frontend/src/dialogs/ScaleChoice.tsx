@@ -55,7 +55,7 @@ export function ScaleChoice({
             {dpi?.mm_per_px
               ? `${dpi.name} says ${trim(dpi.mm_per_px, 4)} mm per pixel`
               : guessed
-                ? "The pictures tell no resolution; a guess is made, and marked as such."
+                ? "The pictures tell no resolution. Unless a file beside them does, 0.1357 mm per pixel is assumed, as in the RePAIR project’s scans, and marked as a guess."
                 : "The photograph tells no resolution, and pieces are not cut out without."}
           </small>
         </span>

@@ -178,13 +178,13 @@ function PreviewBanner() {
   const shown = useStore(bench, isAttemptShown);
   if (!trying) return null;
   return (
-    <div className="preview-banner">
+    <div className={`preview-banner floating${shown ? " attempt" : ""}`}>
       <span role="status">
         {shown ? "A solver’s attempt, not yet placed" : "Your own board, while a solver tries"}
       </span>
-      <button type="button" onClick={() => showAttempt(!shown)}>
+      <Button onClick={() => showAttempt(!shown)}>
         {shown ? "Show my board" : "Show the attempt"}
-      </button>
+      </Button>
     </div>
   );
 }

@@ -1,7 +1,7 @@
 /** Which pieces may join the chosen one, how well, and why; and what the person thinks of it. */
 import { useEffect, useMemo, useState, type RefObject } from "react";
 import { api } from "../api/client";
-import type { Id, Join, Piece } from "../api/types";
+import type { Id, Join, Judgement, Piece } from "../api/types";
 import type { Board } from "../board/Board";
 import { Button } from "../parts/Button";
 import { Progress } from "../parts/Progress";
@@ -17,6 +17,18 @@ interface Found {
   joins: Join[];
   found_at: string | null;
   stale: boolean;
+  settled: boolean;
+  /** The verdicts that the page knew of then. */
+  heard: string;
+}
+
+/** What a search for joins would hear of verdicts. */
+function heardIn(judgements: readonly Judgement[]): string {
+  return JSON.stringify(
+    judgements
+      .filter(({ verdict }) => verdict !== "unsure")
+      .map(({ first, second, pose, verdict }) => [first, second, pose, verdict]),
+  );
 }
 
 export function JoinsPanel({ board }: { board: RefObject<Board | null> }) {
@@ -35,7 +47,7 @@ export function JoinsPanel({ board }: { board: RefObject<Board | null> }) {
     let current = true;
     void tell(async () => {
       const answer = await api.joins(project, chosen);
-      if (current) setFound({ ...answer, piece: chosen });
+      if (current) setFound({ ...answer, piece: chosen, heard: heardIn(bench.get().judgements) });
     });
     return () => {
       current = false;
@@ -79,6 +91,7 @@ function Partners({
   board: RefObject<Board | null>;
 }) {
   const pieces = useStore(bench, (now) => now.pieces);
+  const heard = useStore(bench, (now) => heardIn(now.judgements));
   // Of joins nearly alike only the best is shown, since a verdict on one is a verdict on all.
   const joins = useMemo(() => {
     const kept: Join[] = [];
@@ -104,9 +117,11 @@ function Partners({
     <div className="stack">
       <div className="row">
         <h2>Joins of {piece.inventory || piece.name}</h2>
-        <Button kind="quiet" onClick={look}>
-          Look again
-        </Button>
+        {!(found.settled && found.heard === heard) && (
+          <Button kind="quiet" onClick={look}>
+            Look again
+          </Button>
+        )}
       </div>
       {found.stale && (
         <p className="caution">

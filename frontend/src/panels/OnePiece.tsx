@@ -110,8 +110,9 @@ const SCALE: Record<string, string> = {
   dpi: "The scale comes from the file’s resolution.",
   sidecar: "The scale comes from a file beside the picture.",
   "data.json": "The scale comes with the data set.",
-  repair: "The scale is that of the RePAIR data set.",
-  assumed: "No scale was known; this one is assumed. Lengths in mm are not to be trusted.",
+  repair: "No file tells the scale; this is the one of the RePAIR project’s scans.",
+  assumed:
+    "No scale was known; the one of the RePAIR project’s scans is assumed. Lengths in mm are not to be trusted.",
   edited: "The scale was set by hand.",
 };
 

@@ -55,7 +55,7 @@ export function SolvePanel() {
             ? "The board shows what the solver is trying; your pieces lie as they lay."
             : tried
               ? "The board shows your pieces, not what the solver is trying."
-              : "Once the solver has compared the pieces, the board shows what it is trying."}
+              : "As soon as the solver has compared the first pieces, the board shows what it is trying."}
         </p>
       )}
       {!running && last && <Outcome job={last} />}
@@ -225,7 +225,7 @@ function Outcome({ job }: { job: Job }) {
     <section className="stack" aria-label="Proposals">
       <h3>
         {result.proposals.length > 1
-          ? `${result.proposals.length} proposals, best first`
+          ? `${result.proposals.length} proposals, most evidence first`
           : "Proposal"}
       </h3>
       {result.confidence_note && (
@@ -247,6 +247,12 @@ function Outcome({ job }: { job: Job }) {
           {warning}
         </p>
       ))}
+      {!isFalling(result.proposals) && (
+        <p className="faint">
+          The order goes by the evidence of all joins together, the percentage is the mean over the
+          placed pieces: who places fewer can be surer of them, and still come later.
+        </p>
+      )}
       <div className="proposals">
         {result.proposals.map((proposal) => (
           <ProposalCard
@@ -259,6 +265,12 @@ function Outcome({ job }: { job: Job }) {
       </div>
     </section>
   );
+}
+
+/** Whether no proposal is shown with more confidence than one before it. */
+function isFalling(proposals: readonly Proposal[]): boolean {
+  const shown = proposals.map(({ confidence }) => Math.round((confidence ?? 0) * 100));
+  return shown.every((value, k) => k === 0 || value <= (shown[k - 1] ?? 0));
 }
 
 function ProposalCard({ job, proposal, alone }: { job: Job; proposal: Proposal; alone: boolean }) {

@@ -20,6 +20,13 @@ export function Workbench() {
   }, []);
   return (
     <div className={`workbench${tray ? "" : " no-tray"}${side ? "" : " no-side"}`}>
+      <button
+        type="button"
+        className="skip-link button"
+        onClick={() => board.current?.container.focus()}
+      >
+        Go to the board
+      </button>
       <TopBar />
       {tray && <Tray board={board} />}
       <BoardView board={board} onReady={() => ready(true)} />

@@ -96,6 +96,7 @@ MIGRATIONS: list[list[str]] = [
             found_at TEXT NOT NULL, pieces TEXT NOT NULL)""",
     ],
     ["ALTER TABLE projects ADD COLUMN draft BOOLEAN NOT NULL DEFAULT 0"],
+    ["ALTER TABLE join_searches ADD COLUMN verdicts TEXT NOT NULL DEFAULT ''"],
 ]
 """What to do to reach version 1, 2, ... Once released, a step is never changed."""
 
@@ -290,6 +291,8 @@ class JoinSearchRow(Base):
     found_at: Mapped[str]
     pieces: Mapped[str]
     """A fingerprint of the pieces; another one makes the joins stale."""
+    verdicts: Mapped[str] = mapped_column(default="")
+    """A fingerprint of what was accepted and rejected: with the same, the same is found again."""
 
 
 def migrate(path: Path) -> None:

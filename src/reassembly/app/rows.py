@@ -37,6 +37,7 @@ __all__ = [
     "find_project",
     "fingerprint_of",
     "in_order",
+    "join_basis",
     "join_of",
     "judgements_of",
     "new_hypothesis",
@@ -400,3 +401,16 @@ def fingerprint_of(session: Session, project_id: str) -> str:
         .order_by(db.PieceRow.id)
     )
     return hashlib.sha256(repr([tuple(row) for row in rows]).encode()).hexdigest()
+
+
+def join_basis(session: Session, project_id: str) -> tuple[str, str]:
+    """Fingerprints of the pieces, and of the verdicts that a search for joins hears."""
+    heard = sorted(
+        (v.verdict, v.first, v.second, *v.pose.model_dump().values())
+        for v in judgements_of(session, project_id)
+        if v.verdict != "unsure"
+    )
+    return (
+        fingerprint_of(session, project_id),
+        hashlib.sha256(repr(heard).encode()).hexdigest(),
+    )

@@ -435,6 +435,9 @@ class JoinList(BaseModel):
     joins: list[JoinModel]
     found_at: str | None
     stale: bool
+    """Whether pieces have changed since."""
+    settled: bool
+    """Whether another search would find the same: neither pieces nor verdicts have changed."""
 
 
 class Profile(BaseModel):

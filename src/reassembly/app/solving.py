@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,17 @@ from reassembly.puzzle import Assembly, Puzzle
 from reassembly.solvers import solve
 from reassembly.solvers.base import Progress
 
-__all__ = ["JUDGED_SOLVER", "contradicted", "search_joins", "solve_pieces", "spread_out"]
+if TYPE_CHECKING:
+    from reassembly.matching.joins import Join
+
+__all__ = [
+    "JUDGED_SOLVER",
+    "contradicted",
+    "distinct",
+    "search_joins",
+    "solve_pieces",
+    "spread_out",
+]
 
 JUDGED_SOLVER = "joins"
 """The one that takes verdicts on joins."""
@@ -31,12 +41,14 @@ def solve_pieces(task: Task) -> dict[str, Any]:
     """Runs a solver.
 
     Payload: `name`, `pieces` (see `puzzles.payload_of`), `images`, `solver`, `seed`, `fixed` (by
-    id, placements that stay), `beside_mm` (the right edge of what else lies on the canvas, and
-    its top), `accepted` and `rejected` joins, `apart` (the names of two pieces for each accepted
-    join of which one takes no part), `trust` (what is less sure is left out).
+    id, placements that stay), `whole` (whether every pair of pieces is compared), `basis` (of the
+    joins, see `Store.join_basis`), `beside_mm` (the right edge of what else lies on the canvas,
+    and its top), `accepted` and `rejected` joins, `apart` (the names of two pieces for each
+    accepted join of which one takes no part), `trust` (what is less sure is left out).
 
     Returns:
-        `proposals`, the best first: each `confidence` and, by id, where pieces lie.
+        `proposals`, the best first: each `confidence` and, by id, where pieces lie; `joins` as
+        `search_joins` has them, where the solver has found all of them on its way.
     """
     payload = task.payload
     task.report(0.0, "reading pictures")
@@ -50,10 +62,11 @@ def solve_pieces(task: Task) -> dict[str, Any]:
         task.report(0.02 + 0.96 * step.fraction, step.stage, shown)
 
     told: dict[str, Any] = {}
+    found: list[Join] = []
     verdicts = len(payload["accepted"]) + len(payload["rejected"])
     if payload["solver"] == JUDGED_SOLVER:
         told = {k: _joins(payload[k]) for k in ("accepted", "rejected")}
-        told["trust"] = payload["trust"]
+        told |= {"trust": payload["trust"], "tell": found.extend}
         _tell_of_unheard(payload, puzzle, fixed)
     elif verdicts:
         warnings.warn(
@@ -75,9 +88,36 @@ def solve_pieces(task: Task) -> dict[str, Any]:
                 "confidence": _overall(assembly),
                 "poses": spread_out(assembly, puzzle, fixed, beside),
             }
-            for assembly in (answer, *answer.alternatives)
-        ]
+            for assembly in distinct((answer, *answer.alternatives), puzzle)
+        ],
+        "joins": _listed([*told["accepted"], *found]) if told and payload["whole"] else None,
+        "basis": payload["basis"],
     }
+
+
+def distinct(answers: Sequence[Assembly], puzzle: Puzzle) -> list[Assembly]:
+    """Without answers that are the same to a person as one before them."""
+    kept: list[Assembly] = []
+    for answer in answers:
+        if not any(_alike(answer, other, puzzle) for other in kept):
+            kept.append(answer)
+    return kept
+
+
+def _alike(one: Assembly, other: Assembly, puzzle: Puzzle) -> bool:
+    """Whether the same islands hold the same pieces, each nearly in the same place."""
+    islands = {frozenset(island): island for island in other.islands}
+    if {frozenset(island) for island in one.islands} != islands.keys():
+        return False
+    for island in one.islands:
+        first, there = min(island), islands[frozenset(island)]
+        to_here = island[first] @ there[first].inverse()
+        if not all(
+            same_place(pose, to_here @ there[i], puzzle[i].centroid_mm)
+            for i, pose in island.items()
+        ):
+            return False
+    return True
 
 
 def contradicted(
@@ -127,7 +167,7 @@ def _tell_of_unheard(payload: Mapping[str, Any], puzzle: Puzzle, fixed: Mapping[
 
 
 def search_joins(task: Task) -> dict[str, Any]:
-    """Finds candidate joins. Payload: `name`, `pieces`, `images`, `seed`, verdicts."""
+    """Finds candidate joins. Payload: `name`, `pieces`, `images`, `seed`, `basis`, verdicts."""
     from reassembly.matching.joins import find_joins
 
     payload = task.payload
@@ -144,25 +184,28 @@ def search_joins(task: Task) -> dict[str, Any]:
         rejected=_joins(payload["rejected"]),
         progress=show,
     )
-    return {
-        "joins": [
-            {
-                "first": join.first,
-                "second": join.second,
-                "x_mm": join.pose.x_mm,
-                "y_mm": join.pose.y_mm,
-                "rotation_deg": join.pose.rotation_deg,
-                "probability": float(join.probability),
-                "gap_mm": float(join.gap_mm),
-                "overlap_mm2": float(join.overlap_mm2),
-                "contact_mm": float(join.contact_mm),
-            }
-            for join in found
-        ]
-    }
+    return {"joins": _listed(found), "basis": payload["basis"]}
 
 
-def _joins(judged: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _listed(joins: Sequence[Join]) -> list[dict[str, Any]]:
+    """Joins as columns of `JoinRow`, the most probable first."""
+    return [
+        {
+            "first": join.first,
+            "second": join.second,
+            "x_mm": join.pose.x_mm,
+            "y_mm": join.pose.y_mm,
+            "rotation_deg": join.pose.rotation_deg,
+            "probability": float(join.probability),
+            "gap_mm": float(join.gap_mm),
+            "overlap_mm2": float(join.overlap_mm2),
+            "contact_mm": float(join.contact_mm),
+        }
+        for join in sorted(joins, key=lambda join: (-join.probability, join.first, join.second))
+    ]
+
+
+def _joins(judged: Sequence[Mapping[str, Any]]) -> list[Join]:
     from reassembly.matching.joins import Join
 
     return [
@@ -171,9 +214,9 @@ def _joins(judged: Sequence[Mapping[str, Any]]) -> list[Any]:
             second=verdict["second"],
             pose=pose_of(verdict["pose"]),
             probability=1.0,
-            gap_mm=0.0,
-            overlap_mm2=0.0,
-            contact_mm=0.0,
+            gap_mm=verdict["gap_mm"],
+            overlap_mm2=verdict["overlap_mm2"],
+            contact_mm=verdict["contact_mm"],
         )
         for verdict in judged
     ]

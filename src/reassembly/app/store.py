@@ -531,6 +531,8 @@ class Store:
                 found_at=None if search is None else search.found_at,
                 stale=search is not None
                 and search.pieces != rows.fingerprint_of(session, project_id),
+                settled=search is not None
+                and (search.pieces, search.verdicts) == rows.join_basis(session, project_id),
             )
 
     def join(self, project_id: str, join_id: str) -> db.JoinRow:
@@ -545,8 +547,19 @@ class Store:
         with self.reading() as session:
             return rows.fingerprint_of(session, project_id)
 
-    def set_joins(self, project_id: str, joins: Sequence[dict[str, Any]], fingerprint: str) -> None:
-        """Replaces what the last search found."""
+    def join_basis(self, project_id: str) -> tuple[str, str]:
+        """What a search for joins depends on: fingerprints of pieces and of verdicts."""
+        with self.reading() as session:
+            return rows.join_basis(session, project_id)
+
+    def set_joins(
+        self, project_id: str, joins: Sequence[dict[str, Any]], fingerprint: str, verdicts: str = ""
+    ) -> None:
+        """Replaces what the last search found.
+
+        Args:
+            fingerprint, verdicts: see `join_basis`, when the search began.
+        """
         with self.writing() as change:
             change.touch(project_id, "joins")
             session = change.session
@@ -558,7 +571,9 @@ class Store:
                 if join["first"] in known and join["second"] in known
             )
             session.merge(
-                db.JoinSearchRow(project_id=project_id, found_at=now(), pieces=fingerprint)
+                db.JoinSearchRow(
+                    project_id=project_id, found_at=now(), pieces=fingerprint, verdicts=verdicts
+                )
             )
 
 

@@ -241,16 +241,19 @@ class Tasks:
         return [row for row in self.store.piece_rows(project_id) if not row.discarded]
 
     def _verdicts(self, project_id: str, among: set[str]) -> dict[str, list[dict[str, Any]]]:
+        """Accepted and rejected joins, with their figures where the last search has them."""
         found: dict[str, list[dict[str, Any]]] = {"accepted": [], "rejected": []}
+        listed = self.store.joins(project_id).joins
         for verdict in self.store.judgements(project_id):
             if verdict.verdict in found and {verdict.first, verdict.second} <= among:
-                found[verdict.verdict].append(
-                    {
-                        "first": verdict.first,
-                        "second": verdict.second,
-                        "pose": verdict.pose.model_dump(),
-                    }
+                about = verdict.model_dump(include={"first", "second", "pose"})
+                figures = (
+                    join.model_dump(include={"gap_mm", "overlap_mm2", "contact_mm"})
+                    for join in listed
+                    if join.model_dump(include=set(about)) == about
                 )
+                unknown = {"gap_mm": 0.0, "overlap_mm2": 0.0, "contact_mm": 0.0}
+                found[verdict.verdict].append(about | next(figures, unknown))
         return found
 
     def _solve(self, job: db.JobRow) -> dict[str, Any]:
@@ -274,6 +277,9 @@ class Tasks:
             "fixed": {i: state.placements[i].model_dump() for i in fixed},
             "beside_mm": self._right_of(project_id, state.placements, left_out),
             "trust": settings.get("trust", 0.0),
+            # Two fixed pieces are not compared with each other.
+            "whole": len(chosen) == len(rows) and len(fixed) < 2,
+            "basis": self.store.join_basis(project_id),
             "apart": self._apart(project_id, rows, {row.id for row in chosen}),
             **self._verdicts(project_id, {row.id for row in chosen}),
         }
@@ -338,6 +344,8 @@ class Tasks:
                     summary=f"solved by {solver}: {proposal['placed']} pieces placed",
                     **_who(job),
                 ).revision
+        if result["joins"] is not None:
+            self.store.set_joins(project_id, result["joins"], *result["basis"])
         sure = any(proposal["confidence"] is not None for proposal in proposals)
         return {
             "proposals": shown,
@@ -365,12 +373,13 @@ class Tasks:
             "pieces": [payload_of(row) for row in rows],
             "images": str(self.images),
             "seed": job.settings["seed"],
+            "basis": self.store.join_basis(project_id),
             **self._verdicts(project_id, {row.id for row in rows}),
         }
 
     def _joined(self, job: db.JobRow, result: dict[str, Any]) -> dict[str, Any]:
         project_id = str(job.project_id)
-        self.store.set_joins(project_id, result["joins"], job.settings["fingerprint"])
+        self.store.set_joins(project_id, result["joins"], *result["basis"])
         return {"joins": len(result["joins"]), "warnings": result["warnings"]}
 
     # Taking away

@@ -377,10 +377,7 @@ def start_joins(
     """Searches for candidate joins."""
     open_bench = bench(request)
     open_bench.store.sequence(project)
-    settings = {
-        **wanted.model_dump(mode="json"),
-        "fingerprint": open_bench.store.fingerprint(project),
-    }
+    settings = wanted.model_dump(mode="json")
     return schema.JobStarted(job=open_bench.jobs.submit("joins", project, None, settings))
 
 

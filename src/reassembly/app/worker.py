@@ -46,18 +46,22 @@ class Task:
         self.cancelled = threading.Event()
         self._send = send
         self._last = 0.0
+        self._unshown: Any = None
 
     def report(self, fraction: float, stage: str, preview: Any = None) -> None:
         """Says how far the job has come; raises `Cancelled` where nobody wants it any more.
 
         Args:
-            preview: called for poses to show, only where a report is due.
+            preview: called for poses to show, where a report is due; where none is, with the next
+                one, unless a newer one comes first.
         """
         if self.cancelled.is_set():
             raise Cancelled
+        if preview is not None:
+            self._unshown = preview
         at = time.monotonic()
         if at - self._last >= REPORT_EVERY_S or fraction >= 1.0:
-            self._last = at
+            self._last, preview, self._unshown = at, self._unshown, None
             shown = preview() if callable(preview) else preview
             self._send(("progress", min(max(float(fraction), 0.0), 1.0), stage, shown))
 

@@ -48,6 +48,8 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+PER_PAIR = 3
+"""Ways to join two pieces that are told at most, unless asked otherwise."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,10 @@ class Join:
     def turned(self) -> Join:
         """The same join told from the other piece."""
         return replace(self, first=self.second, second=self.first, pose=self.pose.inverse())
+
+
+Tell = Callable[[Sequence[Join]], None]
+"""Called with joins as soon as they are found."""
 
 
 @dataclass(frozen=True)
@@ -331,10 +337,10 @@ def find_joins(
     seed: int = 0,
     accepted: Sequence[Join] = (),
     rejected: Sequence[Join] = (),
-    per_pair: int = 3,
+    per_pair: int = PER_PAIR,
     piece: str | None = None,
     progress: ProgressCallback | None = None,
-    tell: Callable[[Sequence[Join]], None] | None = None,
+    tell: Tell | None = None,
     finder: JoinFinder | None = None,
     compare: Compare | None = None,
 ) -> list[Join]:

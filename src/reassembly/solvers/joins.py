@@ -31,10 +31,13 @@ from reassembly.assembly.table import (
 from reassembly.errors import InputError
 from reassembly.matching import motions
 from reassembly.matching.joins import (
+    PER_PAIR,
     FinderSettings,
     Join,
     Judged,
     Looked,
+    Tell,
+    joins_of,
     load_finder,
 )
 from reassembly.matching.rim import motion_of, pose_of
@@ -54,8 +57,8 @@ PLACED = -1e5
 ISLAND = 0.5
 """Apart from the main one, islands are told only if their pieces are trusted so far."""
 PREVIEW_S, PREVIEW_SHARE = 5.0, 0.1
-"""While pieces are compared, what was found so far is shown this often, seconds, and in no larger
-share of the time."""
+"""While pieces are compared, what was found so far is shown at once, then this often, seconds, and
+in no larger share of the time."""
 
 
 class Joins:
@@ -76,7 +79,7 @@ class Joins:
         device: `cpu` or `cuda`.
     """
 
-    takes_judgements = True
+    takes_judgements = tells_joins = True
 
     def __init__(
         self,
@@ -105,17 +108,20 @@ class Joins:
         progress: ProgressCallback | None = None,
         accepted: Sequence[Join] = (),
         rejected: Sequence[Join] = (),
+        tell: Tell | None = None,
     ) -> Assembly:
         """See `solvers.base.Solver`.
 
         Args:
             accepted: joins that hold.
             rejected: joins that must not be.
+            tell: called with the joins of each pair as soon as they are found, as `find_joins`
+                has them.
         """
         locked = dict(locked or {})
         if len(locked) == len(puzzle):
             return Assembly.of(puzzle, locked, confidence=dict.fromkeys(locked, 1.0))
-        return _Run(self, puzzle, seed, locked, progress, accepted, rejected).assembly()
+        return _Run(self, puzzle, seed, locked, progress, accepted, rejected, tell).assembly()
 
 
 class _Run:
@@ -130,9 +136,10 @@ class _Run:
         progress: ProgressCallback | None,
         accepted: Sequence[Join],
         rejected: Sequence[Join],
+        tell: Tell | None,
     ) -> None:
         self.solver, self.puzzle, self.seed = solver, puzzle, seed
-        self.locked, self.progress = locked, progress
+        self.locked, self.progress, self.tell = locked, progress, tell
         report(progress, 0.0, "outlines")
         self.looked: Looked = solver.finder.look(puzzle)
         self.settings = TableSettings()
@@ -190,9 +197,11 @@ class _Run:
             if frozenset(pair) not in certain and not set(pair) <= set(self.locked)
         ]
         found: list[Candidate] = []
-        shown_next = time.monotonic() + PREVIEW_S
+        shown_next = 0.0
         for number, judged in enumerate(finder.judged(self.looked, pairs)):
             found += self._kept(judged)
+            if self.tell is not None:
+                self.tell(joins_of(self.rims, judged, self.rejected, PER_PAIR))
             preview, now = None, time.monotonic()
             if self.progress is not None and now >= shown_next:
                 preview = self._so_far(found)

@@ -18,7 +18,7 @@ from reassembly.solvers.base import Progress, ProgressCallback, Solver
 from reassembly.solvers.registry import get_solver
 
 if TYPE_CHECKING:
-    from reassembly.matching.joins import Join
+    from reassembly.matching.joins import Join, Tell
 
 __all__ = ["blind", "solve"]
 
@@ -46,6 +46,7 @@ def solve(
     progress: ProgressCallback | None = None,
     accepted: Sequence[Join] = (),
     rejected: Sequence[Join] = (),
+    tell: Tell | None = None,
     **settings: Any,
 ) -> Assembly:
     """Reassembles a puzzle.
@@ -59,6 +60,8 @@ def solve(
         progress: called every so often with a `Progress`; raise `Cancelled` in it to stop.
         accepted: joins that hold, such as `find_joins` tells; for solvers that take them.
         rejected: joins that must not be.
+        tell: called with the joins of each pair that the solver compares, as soon as they are
+            found; never by solvers that find none.
         settings: passed on to the solver of that name.
 
     Returns:
@@ -102,8 +105,25 @@ def solve(
             preview = None if step.preview is None else reveal(step.preview)
             progress(replace(step, preview=preview))
 
+    def overheard(joins: Sequence[Join]) -> None:
+        assert tell is not None
+        tell(
+            [
+                replace(
+                    join,
+                    first=names[join.first],
+                    second=names[join.second],
+                    pose=shift[join.first] @ join.pose @ shift[join.second].inverse(),
+                )
+                for join in joins
+            ]
+        )
+
+    more: dict[str, Any] = dict(judgements)
+    if tell is not None and getattr(solver, "tells_joins", False):
+        more["tell"] = overheard
     opaque_locks = {o: locked[real] @ shift[o] for o, real in names.items() if real in locked}
-    answer = solver.solve(blinded, seed=seed, locked=opaque_locks, progress=relay, **judgements)
+    answer = solver.solve(blinded, seed=seed, locked=opaque_locks, progress=relay, **more)
     _check_locks(answer, opaque_locks, name)
     revealed = reveal(answer)
     return revealed if locked else _from_corner(revealed)
