@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.browser.workbench import Hands, Spot, meet
+from tests.browser.workbench import Hands, Spot, meet, solve
 
 pytestmark = pytest.mark.slow
 
@@ -296,6 +296,16 @@ def test_an_empty_name_is_refused_in_words(hands: Hands) -> None:
 FOCUSED = (
     "() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.tagName"
 )
+
+
+def test_the_demo_shows_an_attempt_in_the_first_minute(hands: Hands) -> None:
+    page = hands.page
+    solve(hands)
+    page.get_by_text("A solver’s attempt").wait_for(timeout=60_000)
+    page.get_by_text(re.compile(r"is trying, \d+ of 12 pieces so far")).wait_for()
+    assert page.evaluate("window.reassembly.board.items.length") > 0
+    page.locator(".progress-card").get_by_role("button", name="Cancel").click()
+    page.get_by_text("was cancelled").wait_for(timeout=10_000)
 
 
 def test_the_board_is_one_key_away(hands: Hands) -> None:

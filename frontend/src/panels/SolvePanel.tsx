@@ -10,7 +10,7 @@ import { Progress } from "../parts/Progress";
 import { asSentence } from "../parts/sentence";
 import { nameOf } from "../state/actions";
 import { attemptOf, isAttemptShown } from "../state/attempt";
-import { bench, livePieces, placedIds, say } from "../state/bench";
+import { bench, livePieces, placedIds, say, type Bench } from "../state/bench";
 import { signature } from "../state/identity";
 import { contradicted, placementOf } from "../state/operations";
 import { createStore, useStore } from "../state/store";
@@ -36,6 +36,7 @@ export function SolvePanel() {
   const hypothesis = useStore(bench, (now) => now.hypothesis);
   const tried = useStore(bench, (now) => attemptOf(now) !== null);
   const shown = useStore(bench, isAttemptShown);
+  const laid = useStore(bench, sayLaid);
   const solves = useMemo(
     () =>
       Object.values(jobs)
@@ -52,7 +53,7 @@ export function SolvePanel() {
         <p className="faint">
           You can go on working.{" "}
           {shown
-            ? "The board shows what the solver is trying; your pieces lie as they lay."
+            ? `The board shows what the solver is trying, ${laid} so far; your pieces lie as they lay.`
             : tried
               ? "The board shows your pieces, not what the solver is trying."
               : "As soon as the solver has compared the first pieces, the board shows what it is trying."}
@@ -61,6 +62,12 @@ export function SolvePanel() {
       {!running && last && <Outcome job={last} />}
     </div>
   );
+}
+
+/** How many of the pieces that it may move a running solver has laid out. */
+function sayLaid(now: Bench): string {
+  const tried = Object.values(now.previews[attemptOf(now) ?? ""] ?? {});
+  return `${tried.filter(({ placed }) => placed).length} of ${tried.length} pieces`;
 }
 
 function Wish() {

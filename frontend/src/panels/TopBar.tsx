@@ -38,6 +38,7 @@ export function TopBar() {
       <div className="hypothesis-switch">
         <select
           aria-label="Hypothesis"
+          title={hypotheses.find((one) => one.id === hypothesis)?.name}
           value={hypothesis ?? ""}
           onChange={(event) => goTo(project.id, event.target.value)}
         >
