@@ -222,6 +222,9 @@ def test_hands_never_move_a_solvers_attempt(hands: Hands, drawn: Puzzle) -> None
     choose_method(hands, "joins")
     solve(hands)
     page.get_by_text("attempt, not yet placed").wait_for(timeout=90_000)
+    hands.until(
+        "(n) => window.reassembly.board.items.some((i) => n.includes(i.piece.name))", [*lay]
+    )
 
     with held_workers(hands.server):
         assert page.get_by_text("attempt, not yet placed").is_visible(), "the solver was too quick"

@@ -159,25 +159,26 @@ class Hands:
 
     def boxes(self) -> dict[str, Box]:
         """Left, top, right and bottom, mm, of every piece that the board shows, by its name."""
-        return {
-            name: tuple(box)
-            for name, box in self.page.evaluate(
-                """() => window.reassembly.board.items.map((item) => {
-                  const { left, top, right, bottom } = window.reassembly.board.boxOf([item]);
-                  return [item.piece.name, [left, top, right, bottom]];
-                })"""
-            )
-        }
+        return {name: box for name, _, box in self._shown()}
 
     def islands(self) -> dict[int, list[Box]]:
         """The boxes of the pieces that the board shows, by island."""
         found: dict[int, list[Box]] = {}
-        boxes = self.boxes()
-        for name, island in self.page.evaluate(
-            "() => window.reassembly.board.items.map((i) => [i.piece.name, i.placement.island])"
-        ):
-            found.setdefault(island, []).append(boxes[name])
+        for _, island, box in self._shown():
+            found.setdefault(island, []).append(box)
         return found
+
+    def _shown(self) -> list[tuple[str, int, Box]]:
+        """Name, island and box of all pieces at one moment, since attempts come and go."""
+        return [
+            (name, island, tuple(box))
+            for name, island, box in self.page.evaluate(
+                """() => window.reassembly.board.items.map((item) => {
+                  const { left, top, right, bottom } = window.reassembly.board.boxOf([item]);
+                  return [item.piece.name, item.placement.island, [left, top, right, bottom]];
+                })"""
+            )
+        ]
 
     def scale(self) -> float:
         """Pixels of the screen in a millimetre of the board."""

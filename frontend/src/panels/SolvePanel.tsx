@@ -56,7 +56,7 @@ export function SolvePanel() {
             ? `The board shows what the solver is trying, ${laid} so far; your pieces lie as they lay.`
             : tried
               ? "The board shows your pieces, not what the solver is trying."
-              : "As soon as the solver has compared the first pieces, the board shows what it is trying."}
+              : "As soon as two pieces seem to join, the board shows what the solver is trying."}
         </p>
       )}
       {!running && last && <Outcome job={last} />}

@@ -57,8 +57,8 @@ PLACED = -1e5
 ISLAND = 0.5
 """Apart from the main one, islands are told only if their pieces are trusted so far."""
 PREVIEW_S, PREVIEW_SHARE = 5.0, 0.1
-"""While pieces are compared, what was found so far is shown at once, then this often, seconds, and
-in no larger share of the time."""
+"""While pieces are compared, what was found so far is shown this often, seconds, and in no larger
+share of the time; for the first time as soon as two pieces are likely to join."""
 
 
 class Joins:
@@ -197,14 +197,15 @@ class _Run:
             if frozenset(pair) not in certain and not set(pair) <= set(self.locked)
         ]
         found: list[Candidate] = []
-        shown_next = 0.0
+        shown, shown_next = False, time.monotonic() + PREVIEW_S
         for number, judged in enumerate(finder.judged(self.looked, pairs)):
             found += self._kept(judged)
             if self.tell is not None:
                 self.tell(joins_of(self.rims, judged, self.rejected, PER_PAIR))
             preview, now = None, time.monotonic()
-            if self.progress is not None and now >= shown_next:
-                preview = self._so_far(found)
+            likely = not shown and judged.probability.max(initial=0.0) >= ISLAND
+            if self.progress is not None and (likely or now >= shown_next):
+                preview, shown = self._so_far(found), True
                 end = time.monotonic()
                 shown_next = end + max(PREVIEW_S, (end - now) / PREVIEW_SHARE)
             done = LOOKED + (COMPARED - LOOKED) * (number + 1) / len(pairs)
