@@ -9,19 +9,18 @@ import struct
 import subprocess
 import sys
 import time
+import warnings
 import zipfile
 import zlib
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import reassembly
 from reassembly import cli
-from reassembly.cli import app
-from reassembly.errors import InputError
 from reassembly.io.joins_file import read_joins
 from reassembly.solvers import Progress
 from tests.joining import saved
@@ -31,6 +30,7 @@ QUICK = ("--solver", "greedy")
 
 
 def run(*arguments, env=None, timeout=120):
+    """In a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "reassembly.cli", *map(str, arguments)],
         capture_output=True,
@@ -39,6 +39,27 @@ def run(*arguments, env=None, timeout=120):
         env={**os.environ, "COLUMNS": "200", **(env or {})},
         timeout=timeout,
     )
+
+
+def typed(*arguments):
+    """The same in this process, which has loaded already what commands need."""
+    said, complained = io.StringIO(), io.StringIO()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            warnings.catch_warnings(),
+            redirect_stdout(said),
+            redirect_stderr(complained),
+            pytest.raises(SystemExit) as ended,
+        ):
+            patch.setenv("COLUMNS", "200")
+            patch.setattr(sys, "argv", ["reassembly", *map(str, arguments)])
+            cli.main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    code = ended.value.code or 0
+    return subprocess.CompletedProcess(arguments, code, said.getvalue(), complained.getvalue())
 
 
 def write_cutouts(folder, puzzle, names=None, ext=".png"):
@@ -109,7 +130,7 @@ def test_solve_writes_every_format(solved):
 def test_evaluate_reads_what_solve_wrote(solved, with_truth, tmp_path):
     for prediction in (solved / "poses.csv", solved / "assembly.json", solved):
         target = tmp_path / "scores.json"
-        done = run("evaluate", prediction, "--truth", with_truth, "--json", target)
+        done = typed("evaluate", prediction, "--truth", with_truth, "--json", target)
         assert done.returncode == 0, done.stderr
         scores = json.loads(target.read_text())
         assert scores["protocol"] == "strict"
@@ -128,7 +149,9 @@ def test_evaluate_takes_a_folder_of_csv_files_from_anyone(with_truth, puzzle, tm
     (tmp_path / "predictions").mkdir()
     (tmp_path / "predictions" / "drawn-2.csv").write_text("\n".join(lines), encoding="utf-8")
     target = tmp_path / "scores.json"
-    done = run("evaluate", tmp_path / "predictions", "--truth", with_truth.parent, "--json", target)
+    done = typed(
+        "evaluate", tmp_path / "predictions", "--truth", with_truth.parent, "--json", target
+    )
     assert done.returncode == 0, done.stderr
     mean = json.loads(target.read_text())["mean"]
     assert mean["q_pos"] == pytest.approx(1.0, abs=1e-6)
@@ -138,7 +161,7 @@ def test_evaluate_takes_a_folder_of_csv_files_from_anyone(with_truth, puzzle, tm
 def test_other_protocols_are_shown_beside_strict(solved, with_truth, tmp_path):
     for protocol in ("paper", "repair-script"):
         target = tmp_path / f"{protocol}.json"
-        done = run(
+        done = typed(
             "evaluate",
             solved / "poses.csv",
             "--truth",
@@ -176,7 +199,7 @@ def test_locked_pieces_stay(solved, with_truth, tmp_path):
     locked.write_text(
         "rpf,x,y,rot\n" + "\n".join(",".join(map(str, m)) for m in moved), encoding="utf-8"
     )
-    done = run("solve", with_truth, "--out", tmp_path / "again", "--locked", locked, *QUICK)
+    done = typed("solve", with_truth, "--out", tmp_path / "again", "--locked", locked, *QUICK)
     assert done.returncode == 0, done.stderr
     with (tmp_path / "again" / "poses.csv").open(encoding="utf-8") as file:
         again = {r["rpf"]: r for r in csv.DictReader(file)}
@@ -212,23 +235,17 @@ def test_joins_are_listed_best_first(joined, puzzle):
         assert text in done.stdout
 
 
-def here(*arguments):
-    """In this process, which has torch already."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
 def explained(done, *said):
-    assert isinstance(done.exception, InputError), done.output
     for text in said:
-        assert text in str(done.exception)
+        assert_refused(done, text)
 
 
 def test_joins_of_one_piece(joined, with_truth, tmp_path):
     _, weights, _ = joined
     out = tmp_path / "out"
     piece = ("--piece", "fragment_2", "--limit", 3)
-    done = here("joins", with_truth, "--out", out, "--weights", weights, *piece)
-    assert done.exit_code == 0, done.output
+    done = typed("joins", with_truth, "--out", out, "--weights", weights, *piece)
+    assert done.returncode == 0, done.stderr
     rows = json.loads((out / "joins.json").read_text(encoding="utf-8"))["joins"]
     assert len(rows) == 3
     assert all("fragment_2" in (row["first"], row["second"]) for row in rows)
@@ -243,8 +260,8 @@ def test_accepted_joins_hold_and_rejected_ones_do_not(joined, puzzle, with_truth
         (tmp_path / name).write_text(text, encoding="utf-8")
     judged = ("--accept", tmp_path / "yes.csv", "--reject", tmp_path / "no.csv")
     told = ("--solver", "joins", "--weights", weights)
-    done = here("solve", with_truth, "--out", tmp_path / "solved", *told, *judged)
-    assert done.exit_code == 0, done.output
+    done = typed("solve", with_truth, "--out", tmp_path / "solved", *told, *judged)
+    assert done.returncode == 0, done.stderr
     poses = reassembly.Assembly.load(tmp_path / "solved").poses
     (join,) = read_joins(tmp_path / "yes.csv", puzzle)
     lies = poses[join.first].inverse() @ poses[join.second]
@@ -255,24 +272,24 @@ def test_accepted_joins_hold_and_rejected_ones_do_not(joined, puzzle, with_truth
 def test_judged_joins_that_cannot_be_used(joined, with_truth, tmp_path):
     out, _, _ = joined
     judged = ("--accept", out / "joins.csv")
-    done = here("solve", with_truth, "--out", tmp_path / "a", *judged, *QUICK)
+    done = typed("solve", with_truth, "--out", tmp_path / "a", *judged, *QUICK)
     explained(done, "cannot be told which joins hold", "--solver joins")
     text = (out / "joins.csv").read_text(encoding="utf-8")
     (tmp_path / "odd.csv").write_text(text.replace("fragment_1", "RPf_99"), encoding="utf-8")
     judged = ("--reject", tmp_path / "odd.csv")
-    done = here("solve", with_truth, "--out", tmp_path / "a", *judged, *QUICK)
+    done = typed("solve", with_truth, "--out", tmp_path / "a", *judged, *QUICK)
     explained(done, "odd.csv", "has no fragment 'RPf_99'")
     assert not (tmp_path / "a").exists()
 
 
 def test_joins_that_cannot_be_found(joined, with_truth, tmp_path):
     out, weights, _ = joined
-    done = here("joins", with_truth, "--out", out, "--weights", weights)
+    done = typed("joins", with_truth, "--out", out, "--weights", weights)
     explained(done, "not empty")
     told = ("--out", tmp_path / "a", "--weights", weights, "--piece", "RPf_99")
-    explained(here("joins", with_truth, *told), "no fragment 'RPf_99'", "fragment_0")
+    explained(typed("joins", with_truth, *told), "no fragment 'RPf_99'", "fragment_0")
     told = ("--out", tmp_path / "a", "--weights", tmp_path / "nowhere")
-    explained(here("joins", with_truth, *told), "nowhere")
+    explained(typed("joins", with_truth, *told), "nowhere")
     assert not (tmp_path / "a").exists()
 
 
@@ -294,16 +311,16 @@ def test_names_with_spaces_and_accents_work(puzzle, tmp_path):
 
 
 def test_an_unknown_scale_is_said(cutouts, tmp_path):
-    done = run("inspect", cutouts)
+    done = typed("inspect", cutouts)
     assert done.returncode == 0
     assert "warning" in done.stderr and "--mm-per-px" in done.stderr
-    quiet = run("inspect", cutouts, "--mm-per-px", 0.5)
+    quiet = typed("inspect", cutouts, "--mm-per-px", 0.5)
     assert "warning" not in quiet.stderr
 
 
 def test_inspect_lists_pieces_in_mm_and_draws_a_sheet(with_truth, puzzle, tmp_path):
     sheet = tmp_path / "sheet.png"
-    done = run("inspect", with_truth, "--sheet", sheet)
+    done = typed("inspect", with_truth, "--sheet", sheet)
     assert done.returncode == 0, done.stderr
     for fragment in puzzle.fragments:
         assert fragment.id in done.stdout
@@ -315,7 +332,7 @@ def test_inspect_lists_pieces_in_mm_and_draws_a_sheet(with_truth, puzzle, tmp_pa
 def test_inspect_lists_the_puzzles_of_a_data_set(puzzle, tmp_path):
     for name in ("one", "two"):
         write_puzzle(tmp_path / "test" / name, drawn_puzzle(pieces=2, seed=len(name), size_px=120))
-        done = run("inspect", tmp_path)
+        done = typed("inspect", tmp_path)
     assert done.returncode == 0
     assert "2 puzzles" in done.stdout
 
@@ -332,7 +349,7 @@ def test_cutout_then_solve(tmp_path, puzzle):
     photo = tmp_path / "tray.jpg"
     bgr = np.clip(tray + noise, 0, 255).astype(np.uint8)[..., ::-1]
     photo.write_bytes(cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, 95])[1].tobytes())
-    done = run("cutout", photo, "--out", tmp_path / "pieces", "--mm-per-px", 0.5)
+    done = typed("cutout", photo, "--out", tmp_path / "pieces", "--mm-per-px", 0.5)
     assert done.returncode == 0, done.stderr
     loaded = reassembly.load(tmp_path / "pieces")
     assert len(loaded) == 4
@@ -341,7 +358,7 @@ def test_cutout_then_solve(tmp_path, puzzle):
 
 
 def test_solvers_lists_them():
-    done = run("solvers")
+    done = typed("solvers")
     assert done.returncode == 0
     for name in ("greedy", "reassemblenet", "stack", "random", "ring"):
         assert name in done.stdout
@@ -413,7 +430,7 @@ BAD_FILES = {
     "zip with absolute name": zipped(["/etc/a.png"]),
     "zip with drive letter": zipped(["C:\\a.png"]),
     "zip with link": zipped(["a.png"], b"/etc/passwd", link=True),
-    "zip bomb": zipped([f"{k}.png" for k in range(300)], b"\0" * 10_000_000),
+    "zip bomb": zipped([f"{k}.png" for k in range(100)], bytes(1_000_000)),
     "not a zip": b"PK\3\4 not really",
 }
 
@@ -435,7 +452,7 @@ def test_bad_folders(case, tmp_path):
     folder.mkdir()
     for name, body in BAD_FOLDERS[case].items():
         (folder / name).write_bytes(body)
-    done = run("solve", folder, "--out", tmp_path / "out", *QUICK)
+    done = typed("solve", folder, "--out", tmp_path / "out", *QUICK)
     assert_refused(done, "bad input", tmp_path / "out")
 
 
@@ -443,7 +460,7 @@ def test_bad_folders(case, tmp_path):
 def test_bad_archives(case, tmp_path):
     archive = tmp_path / "pieces.zip"
     archive.write_bytes(BAD_FILES[case])
-    done = run("solve", archive, "--out", tmp_path / "out", *QUICK)
+    done = typed("solve", archive, "--out", tmp_path / "out", *QUICK)
     assert_refused(done, "pieces.zip", tmp_path / "out")
     assert not (tmp_path.parent / "a.png").exists()
 
@@ -466,10 +483,10 @@ def test_no_such_path(tmp_path):
 def test_bad_poses(body, said, with_truth, tmp_path):
     poses = tmp_path / "poses.csv"
     poses.write_text(body, encoding="utf-8")
-    done = run("solve", with_truth, "--out", tmp_path / "out", "--locked", poses, *QUICK)
+    done = typed("solve", with_truth, "--out", tmp_path / "out", "--locked", poses, *QUICK)
     assert_refused(done, "poses.csv", tmp_path / "out")
     assert said in done.stderr
-    assert_refused(run("evaluate", poses, "--truth", with_truth), "poses.csv")
+    assert_refused(typed("evaluate", poses, "--truth", with_truth), "poses.csv")
 
 
 def test_an_assembly_of_a_newer_version(solved, with_truth, tmp_path):
@@ -477,41 +494,41 @@ def test_an_assembly_of_a_newer_version(solved, with_truth, tmp_path):
     document["version"] += 1
     newer = tmp_path / "assembly.json"
     newer.write_text(json.dumps(document), encoding="utf-8")
-    done = run("evaluate", newer, "--truth", with_truth)
+    done = typed("evaluate", newer, "--truth", with_truth)
     assert_refused(done, "assembly.json")
     assert "pdate" in done.stderr
 
 
 def test_output_that_cannot_be_written(cutouts, tmp_path):
     (tmp_path / "file").write_text("x")
-    assert_refused(run("solve", cutouts, "--out", tmp_path / "file" / "out", *QUICK), "file")
+    assert_refused(typed("solve", cutouts, "--out", tmp_path / "file" / "out", *QUICK), "file")
 
 
 def test_output_that_is_not_empty(cutouts, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine.txt").write_text("precious")
-    refused = run("solve", cutouts, "--out", out, "--solver", "stack")
+    refused = typed("solve", cutouts, "--out", out, "--solver", "stack")
     assert refused.returncode == 2 and "--force" in refused.stderr
     assert [p.name for p in out.iterdir()] == ["mine.txt"]
-    assert run("solve", cutouts, "--out", out, "--solver", "stack", "--force").returncode == 0
+    assert typed("solve", cutouts, "--out", out, "--solver", "stack", "--force").returncode == 0
     assert (out / "mine.txt").read_text() == "precious"
 
 
 def test_one_bad_file_among_good_ones(puzzle, tmp_path):
     folder = write_cutouts(tmp_path / "in", puzzle)
     (folder / "broken one.png").write_bytes(b"nonsense")
-    lenient = run("solve", folder, "--out", tmp_path / "out", "--solver", "stack")
+    lenient = typed("solve", folder, "--out", tmp_path / "out", "--solver", "stack")
     assert lenient.returncode == 0
     assert "broken one.png" in lenient.stderr and "warning" in lenient.stderr
-    strict = run("solve", folder, "--out", tmp_path / "no", "--solver", "stack", "--strict")
+    strict = typed("solve", folder, "--out", tmp_path / "no", "--solver", "stack", "--strict")
     assert_refused(strict, "broken one.png", tmp_path / "no")
 
 
 def test_an_unknown_solver_and_device(cutouts, tmp_path):
-    wrong = run("solve", cutouts, "--out", tmp_path / "o", "--solver", "magic")
+    wrong = typed("solve", cutouts, "--out", tmp_path / "o", "--solver", "magic")
     assert wrong.returncode == 2 and "greedy" in wrong.stderr
-    gpu = run("solve", cutouts, "--out", tmp_path / "o", "--solver", "greedy", "--device", "cuda")
+    gpu = typed("solve", cutouts, "--out", tmp_path / "o", "--solver", "greedy", "--device", "cuda")
     assert gpu.returncode == 2 and "cpu" in gpu.stderr
     assert not (tmp_path / "o").exists()
 

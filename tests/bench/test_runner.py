@@ -15,7 +15,7 @@ import reassembly
 from reassembly.bench import BenchRow, bench, prediction_folder, read_records
 from reassembly.errors import InputError, InputWarning
 from tests.puzzles import drawn_puzzle
-from tests.test_cli import run, write_puzzle
+from tests.test_cli import run, typed, write_puzzle
 
 FIGURES = [
     "q_pos", "q_pos_mean", "q_pos_with_anchor", "correct", "correct_of_placed", "placed",
@@ -72,7 +72,7 @@ def test_kept_predictions_score_the_same(result, data, tmp_path):
     means = []
     for seed in (0, 1):
         target = tmp_path / "scores.json"
-        done = run("evaluate", folder / f"seed-{seed}", "--truth", data, "--json", target)
+        done = typed("evaluate", folder / f"seed-{seed}", "--truth", data, "--json", target)
         assert done.returncode == 0, done.stderr
         means.append(json.loads(target.read_text())["mean"])
     row = rows_of(result)["greedy"]

@@ -21,7 +21,7 @@ from reassembly.reproduce.repair import (
     true_overlaps,
 )
 from tests.puzzles import drawn_puzzle
-from tests.test_cli import run, write_puzzle
+from tests.test_cli import typed, write_puzzle
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "repair"
 
@@ -64,7 +64,7 @@ def test_a_zip_is_laid_out_as_its_folder_is(download, tmp_path):
     with zipfile.ZipFile(archive, "w") as file:
         for path in sorted(download.rglob("*")):
             file.write(path, f"SOLVED/{path.relative_to(download).as_posix()}")
-    done = run("data", "repair", archive, "--out", tmp_path / "out", "--poses")
+    done = typed("data", "repair", archive, "--out", tmp_path / "out", "--poses")
     assert done.returncode == 0, done.stderr
     assert "5 of 121 puzzles" in done.stdout and "train 4, test 1" in done.stdout
     assert "look right in 5 puzzles" in done.stdout
@@ -129,10 +129,10 @@ def test_what_is_not_repair_is_refused(download, tmp_path):
 
 
 def test_the_command_tells_where_to_get_it(tmp_path):
-    done = run("data", "repair")
+    done = typed("data", "repair")
     assert done.returncode == 0
     assert "zenodo.org" in done.stdout
-    done = run("data", "repair", tmp_path)
+    done = typed("data", "repair", tmp_path)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 

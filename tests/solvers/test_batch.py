@@ -9,7 +9,7 @@ import reassembly
 from reassembly.errors import InputError
 from reassembly.solvers.batch import puzzles_of, solve_each
 from tests.puzzles import drawn_puzzle
-from tests.test_cli import run, write_cutouts, write_puzzle
+from tests.test_cli import typed, write_cutouts, write_puzzle
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +23,11 @@ def data(tmp_path_factory):
 
 def test_each_puzzle_is_solved_as_it_would_be_alone_and_only_once(data, tmp_path):
     out, alone = tmp_path / "out", tmp_path / "alone"
-    first = run("solve", data, "--each", "--out", out, "--solver", "ring", "--seed", 4)
+    first = typed("solve", data, "--each", "--out", out, "--solver", "ring", "--seed", 4)
     assert first.returncode == 0, first.stderr
     assert "2 of 2 puzzles solved, 6 of 6 pieces placed" in first.stdout
     one, other = (source.id for source in puzzles_of(data))
-    run("solve", data / "test" / "p0", "--out", alone, "--solver", "ring", "--seed", 4)
+    typed("solve", data / "test" / "p0", "--out", alone, "--solver", "ring", "--seed", 4)
     names = sorted(path.name for path in alone.iterdir())
     assert sorted(path.name for path in (out / one).iterdir()) == names
     for name in ("assembly.json", "poses.csv", "assembly.png"):
@@ -51,7 +51,7 @@ def test_a_bad_puzzle_is_a_row_and_is_tried_again(tmp_path):
     write_cutouts(data / "lonely", drawn_puzzle(pieces=2, seed=2, size_px=160))
     spare = max((data / "lonely").iterdir())
     shutil.move(spare, tmp_path / spare.name)
-    done = run("solve", data, "--each", "--out", out, "--solver", "ring", "--mm-per-px", 0.5)
+    done = typed("solve", data, "--each", "--out", out, "--solver", "ring", "--mm-per-px", 0.5)
     assert done.returncode == 0, done.stderr
     assert "warning: lonely: puzzle lonely has 1 fragment" in done.stderr
     with (out / "puzzles.csv").open(encoding="utf-8") as file:
@@ -75,7 +75,7 @@ def test_wishes_that_cannot_be(data, tmp_path):
         (("--workers", 2), "Add --each"),
         (("--each", "--solver", "nobody"), "nobody"),
     ]:
-        done = run("solve", data, "--out", tmp_path / "out", *more)
+        done = typed("solve", data, "--out", tmp_path / "out", *more)
         assert done.returncode == 2 and said in done.stderr, done.stderr
     with pytest.raises(InputError, match="0 workers"):
         solve_each(data, tmp_path / "out", workers=0)

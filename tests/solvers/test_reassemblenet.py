@@ -34,7 +34,7 @@ from reassembly.solvers.registry import available_solvers, parse_settings
 from reassembly.texture.resnet import ResNet18
 from reassembly.weights import ENCODER, list_weights, save_weights
 from tests.puzzles import drawn_puzzle
-from tests.test_cli import run, write_cutouts, write_puzzle
+from tests.test_cli import run, typed, write_cutouts, write_puzzle
 
 PUZZLE = drawn_puzzle(3, seed=5, gap_px=1)
 PLAIN = FeatureConfig(local=False, whole=False)
@@ -478,7 +478,7 @@ def test_commands_refuse_before_they_read(tmp_path):
         ),
         (["--solver", "reassemblenet", "--weights", tmp_path / "no.safetensors"], "no.safetensors"),
     ):
-        done = run("solve", folder, "--out", out, *options)
+        done = typed("solve", folder, "--out", out, *options)
         assert done.returncode == 2 and said in done.stderr, done.stderr
         assert "Traceback" not in done.stderr and not out.exists()
 
@@ -487,7 +487,7 @@ def test_the_list_tells_whether_weights_are_there():
     info = available_solvers()["reassemblenet-8"]
     assert info.settings == {"samples": 8}
     assert set(info.missing_weights()) <= set(info.weights)
-    listed = run("solvers").stdout
+    listed = typed("solvers").stdout
     lines = [line for line in listed.splitlines() if "missing" in line]
     absent = [name for name, each in available_solvers().items() if each.missing_weights()]
     assert len(lines) == len(absent)
