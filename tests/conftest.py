@@ -15,6 +15,10 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Workers and what they start share the cores: more threads would only wait for each other.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 settings.register_profile("reassembly", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("reassembly")
 
