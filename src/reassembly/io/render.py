@@ -184,7 +184,8 @@ def contact_rows(fragments: Sequence[Fragment], letter: float) -> ContactRows:
         cell = min(CELL_LETTERS * letter_mm, width / 4)
         gap, below = 1.5 * letter_mm, 1.4 * letter_mm
         rows = in_rows(fragments, width, gap, below_mm=below, cell_mm=cell)
-        if placed_bounds(rows)[3] <= width:
+        last, pose = rows[-1]
+        if pose.y_mm + last.polygon.bounds[3] <= width:  # The line that the last row stands on.
             return ContactRows(rows, letter_mm, cell + letter_mm)
         width *= 1.08
 
