@@ -12,7 +12,7 @@ demo: $(STAMP)  ## make, break and solve a fresco; pictures and report in demo/
 	$(BIN)/reassembly demo --out demo --force
 
 test: $(STAMP)  ## fast tests
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: $(STAMP)  ## browser, cluster and soak tests
 	$(BIN)/python -m pytest -m slow

@@ -91,7 +91,7 @@ def test_a_file_in_the_place_of_the_folder_stays(name, made, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "kilobytes"), [("generate", 20), ("solve", 3), ("bench", 1), ("train", 200)]
 )
-def test_a_disk_that_fills_up(name, kilobytes, made, tmp_path):
+def test_a_disk_that_fills_up(name, kilobytes, made, tmp_path, monkeypatch):
     out = tmp_path / "out"
     arguments = commands(made, out)[name]
     code = LIMITED.format(bytes=kilobytes << 10, arguments=arguments)
@@ -105,8 +105,7 @@ def test_a_disk_that_fills_up(name, kilobytes, made, tmp_path):
     left = [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix in {".png", ".npz", ".html"}]
     assert not left
     again = [*arguments, "--resume"] if name in {"generate", "train"} else arguments
-    code = f"import sys; from reassembly.cli import main; sys.argv = ['r', *{again!r}]; main()"
-    subprocess.run([sys.executable, "-c", code], check=True, env=_environment())
+    give(again, monkeypatch)
 
 
 KILLED = """
@@ -226,15 +225,12 @@ def test_a_disk_that_may_not_be_written(name, made, disk, capsys):
 
 
 @pytest.mark.parametrize("words", ["the disk is full", "may be written"])
-def test_a_workspace_that_cannot_be_opened_opens_later(words, made, disk):
+def test_a_workspace_that_cannot_be_opened_opens_later(words, made, disk, capsys):
     place = disk("40k" if "full" in words else "4m")
     if "full" not in words:
         Live(place).stop()
         remount(place, "ro")
-    command = [sys.executable, "-m", "reassembly.cli", *commands(made, place)["serve"]]
-    ended = subprocess.run(command, capture_output=True, text=True, env=_environment())
-    assert ended.returncode == 2
-    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
+    line = told(capsys, commands(made, place)["serve"])
     assert str(place) in line and words in line
     remount(place, "rw,size=4m")
     Live(place).stop()

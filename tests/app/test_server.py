@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.app.live import Listener, Live, cut_outs, live
+from tests.test_cli import typed
 
 # Who may talk to it
 
@@ -256,7 +257,6 @@ def test_help_does_not_wait_for_the_server_to_be_imported() -> None:
 def test_a_taken_port_and_a_file_as_workspace_are_explained(server: Live, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x", encoding="utf-8")
-    command = [sys.executable, "-m", "reassembly.cli", "serve", "--no-browser"]
     for arguments, words in (
         (["--workspace", str(tmp_path / "w"), "--port", str(server.port)], "--port"),
         (["--workspace", str(file), "--port", "0"], "--workspace"),
@@ -265,7 +265,7 @@ def test_a_taken_port_and_a_file_as_workspace_are_explained(server: Live, tmp_pa
         # Kept for documents (RFC 5737), so that no machine has it.
         (["--host", "192.0.2.1"], "no address of this machine"),
     ):
-        result = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60)
+        result = typed("serve", "--no-browser", *arguments)
         assert result.returncode == 2, result.stderr
         assert words in result.stderr and "Traceback" not in result.stderr
         # Another port does not help where the address is wrong.

@@ -22,7 +22,7 @@ from reassembly.reproduce import reproduce
 from reassembly.weights import list_weights
 from tests.puzzles import drawn_puzzle
 from tests.reproduce.plugin import install, install_odd
-from tests.test_cli import run, write_puzzle
+from tests.test_cli import run, typed, write_puzzle
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "plugins.md"
 DATA = """
@@ -190,7 +190,7 @@ def test_rows_that_cannot_be_measured_say_why_and_keep_the_published_figure(tmp_
     ],
 )
 def test_mistakes_are_one_line(options, said, tmp_path):
-    done = run("reproduce", "--out", tmp_path / "out", "--quick", *options)
+    done = typed("reproduce", "--out", tmp_path / "out", "--quick", *options)
     assert done.returncode == 2
     assert said in done.stderr and done.stderr.strip().count("\n") == 0
 
