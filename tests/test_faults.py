@@ -225,12 +225,15 @@ def test_a_disk_that_may_not_be_written(name, made, disk, capsys):
 
 
 @pytest.mark.parametrize("words", ["the disk is full", "may be written"])
-def test_a_workspace_that_cannot_be_opened_opens_later(words, made, disk, capsys):
+def test_a_workspace_that_cannot_be_opened_opens_later(words, made, disk):
     place = disk("40k" if "full" in words else "4m")
     if "full" not in words:
         Live(place).stop()
         remount(place, "ro")
-    line = told(capsys, commands(made, place)["serve"])
+    command = [sys.executable, "-m", "reassembly.cli", *commands(made, place)["serve"]]
+    ended = subprocess.run(command, capture_output=True, text=True, env=_environment())
+    assert ended.returncode == 2
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert str(place) in line and words in line
     remount(place, "rw,size=4m")
     Live(place).stop()
