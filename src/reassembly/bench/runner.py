@@ -38,7 +38,15 @@ from reassembly.puzzle import Assembly, Provenance, Puzzle
 from reassembly.solvers import Solver, available_solvers, get_solver, solve
 from reassembly.solvers.base import Progress, ProgressCallback
 from reassembly.solvers.registry import no_solver
-from reassembly.workers import Cluster, Died, check_cluster, cluster, run_each, wait_until_seen
+from reassembly.workers import (
+    Cluster,
+    Died,
+    check_cluster,
+    cluster,
+    one_thread,
+    run_each,
+    wait_until_seen,
+)
 
 __all__ = [
     "BenchRow",
@@ -396,12 +404,14 @@ def _run_all(tasks: list[_Task], workers: int | None, machines: Cluster | None) 
     groups: dict[tuple[str, str], list[_Task]] = {}
     for task in tasks:
         groups.setdefault((task.data, task.runs[0][0]), []).append(task)
+    count = workers or (1 if machines is None else None)
     for group in groups.values():
         for task, outcome in run_each(
             _run_task,
             group,
-            workers=workers or (1 if machines is None else None),
+            workers=count,
             machines=machines,
+            prepare=None if count == 1 else one_thread,
             patience_s=_patience_s(group),
             gpu=group[0].settings.get("device") == "cuda",
         ):

@@ -25,7 +25,7 @@ from reassembly.puzzle import Assembly, Provenance
 from reassembly.solvers.base import Solver
 from reassembly.solvers.registry import get_solver
 from reassembly.solvers.run import solve
-from reassembly.workers import Died, check_cluster, cluster, run_each
+from reassembly.workers import Died, check_cluster, cluster, one_thread, run_each
 
 __all__ = ["Row", "puzzles_of", "solve_each"]
 
@@ -105,11 +105,13 @@ def solve_each(
     rows = {s.id: row for s in sources if (row := _earlier(wish, s.id)) is not None}
     todo = [source for source in sources if source.id not in rows]
     with cluster(ray, wish.out) as machines:
+        count = workers or (1 if ray is None else None)
         for source, outcome in run_each(
             partial(_solve_one, wish),
             todo,
-            workers=workers or (1 if ray is None else None),
+            workers=count,
             machines=machines,
+            prepare=None if count == 1 else one_thread,
             gpu=told.get("device") == "cuda",
         ):
             died = Row(source.id, error="the solver's process died")
