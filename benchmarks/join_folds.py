@@ -29,7 +29,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from join_reliability import tell as reliability
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -46,6 +45,7 @@ from reassembly.matching.joins import corrected
 from reassembly.matching.rim import rims_of
 from reassembly.matching.verifier import JoinJudge, JoinVerifier
 from reassembly.metrics import score, summarise
+from reassembly.metrics.reliability import reliability_text
 from reassembly.puzzle import Assembly, Puzzle
 from reassembly.training.joins import FALSE, TRUE, JoinPool
 from reassembly.training.judging import (
@@ -201,7 +201,7 @@ def main() -> None:
         + ", ".join(f"{n}: {float(table[:n, 1].mean()):.2f}" for n in (10, 20, 40, 80))
     )
     said, true = table.double().numpy().T
-    reliability("real puzzles, by folds", said, true > 0, touching)
+    print(reliability_text("real puzzles, by folds", said, true > 0, touching))
 
 
 def assembled(

@@ -24,14 +24,11 @@ from numpy.typing import NDArray
 from reassembly.config import VerifierConfig
 from reassembly.matching.joins import FinderSettings
 from reassembly.matching.verifier import JoinNetwork
+from reassembly.metrics.reliability import Bin, reliability, reliability_text
 from reassembly.training.joins import TRUE, JoinPool
 from reassembly.training.judging import best_of_pairs, screened_rows
 from reassembly.training.verifying import seen_by
 from reassembly.weights import load_network
-
-BINS = np.linspace(0, 1, 11)
-LEVELS = (0.9, 0.7, 0.5, 0.3, 0.1)
-Z = 1.96
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +47,8 @@ def main() -> None:
         for path in paths:
             pool = JoinPool.load(path)
             said, true, touching = judged(pool, network.eval(), light, arguments.device)
-            curves[path.name] = tell(path.name, said, true, touching)
+            print(reliability_text(path.name, said, true, touching))
+            curves[path.name] = reliability(said, true)[0]
     if arguments.plot:
         draw(curves, arguments.plot)
 
@@ -70,42 +68,7 @@ def judged(
     return judge.probability(best).double().numpy(), true.numpy(), len(pairs.unique())
 
 
-def tell(name: str, said: Floats, true: NDArray[np.bool_], touching: int) -> list[Floats]:
-    """Prints the figures of one pool; gives the points of its curve."""
-    print(f"{name}: {len(said)} pairs, {touching} with a true placement, {true.sum()} found first")
-    number = np.clip(np.digitize(said, BINS) - 1, 0, len(BINS) - 2)
-    points, error = [], 0.0
-    for k in range(len(BINS) - 1):
-        own = number == k
-        if not own.any():
-            continue
-        share, mean = float(true[own].mean()), float(said[own].mean())
-        low, high = wilson(share, int(own.sum()))
-        error += own.mean() * abs(share - mean)
-        points.append(np.array([mean, share, low, high]))
-        print(
-            f"  {BINS[k]:.1f} to {BINS[k + 1]:.1f}: {own.sum()} joins, said {mean:.3f}, "
-            f"true {share:.3f} [{low:.3f}, {high:.3f}]"
-        )
-    print(f"  expected calibration error {error:.3f}")
-    for level in LEVELS:
-        own = said >= level
-        share = true[own].mean() if own.any() else float("nan")
-        print(
-            f"  at least {level:.1f}: {own.sum()} joins, {share:.3f} of them true, "
-            f"{true[own].sum() / touching:.3f} of the pairs that touch"
-        )
-    return points
-
-
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share of so many."""
-    middle = (share + Z**2 / (2 * count)) / (1 + Z**2 / count)
-    half = np.sqrt(share * (1 - share) / count + (Z / (2 * count)) ** 2) * Z / (1 + Z**2 / count)
-    return float(middle - half), float(middle + half)
-
-
-def draw(curves: dict[str, Sequence[Floats]], path: Path) -> None:
+def draw(curves: dict[str, Sequence[Bin]], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -114,7 +77,7 @@ def draw(curves: dict[str, Sequence[Floats]], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(4.2, 4.2), layout="constrained")
     axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
     for name, points in curves.items():
-        mean, share, low, high = np.array(points).T
+        mean, share, low, high = np.array([(b.said, b.true, *b.interval) for b in points]).T
         axes.errorbar(mean, share, [share - low, high - share], marker="o", capsize=2, label=name)
     axes.set(xlabel="probability that was given", ylabel="share that is true")
     axes.legend(frameon=False)

@@ -12,6 +12,7 @@ import numpy as np
 
 from reassembly.bench import read_records
 from reassembly.io.files import atomic_write
+from reassembly.metrics.reliability import reliability
 from reassembly.reproduce.paper import SCALABILITY
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ FOLDER = "figures"
 LINES = ("#9a3b26", "#2f5d8a", "#6b8e23", "#8a5a9e", "#c28a1a", "#3b7f7a", "#7a7a7a", "#b0487a",
          "#4b4b9b", "#8c6239", "#557a46", "#222222")  # fmt: skip
 MARKERS = "osD^vP*Xh<>d"
-BINS = 10
 """Of confidence."""
 FEWEST = 5
 """Fragments in a bin that is drawn: fewer say nothing."""
@@ -208,21 +208,9 @@ def calibration(
     known = [
         (f["confidence"], bool(f["correct"])) for f in errors if f.get("confidence") is not None
     ]
-    if not known:
-        return [], None
-    sure, right = (np.array(column, np.float64) for column in zip(*known, strict=True))
-    number = np.minimum((sure * BINS).astype(int), BINS - 1)
-    bins = [
-        (
-            float(sure[number == b].mean()),
-            float(right[number == b].mean()),
-            int((number == b).sum()),
-        )
-        for b in range(BINS)
-        if (number == b).any()
-    ]
-    gap = sum(abs(mean - share) * count for mean, share, count in bins) / len(known)
-    return bins, float(gap)
+    sure, right = (np.array([pair[k] for pair in known]) for k in (0, 1))
+    bins, gap = reliability(sure, right)
+    return [(b.said, b.true, b.count) for b in bins], gap
 
 
 def _calibrations(errors: Mapping[str, Sequence[Mapping[str, Any]]], data: str) -> Figure | None:
