@@ -15,6 +15,7 @@ from reassembly.pose import Pose, wrap_deg
 from reassembly.puzzle import Puzzle
 from reassembly.solvers import Cancelled, joins
 from reassembly.solvers.joins import Joins
+from reassembly.solvers.reassemblenet import Reassemblenet
 from tests.joining import neighbours, saved, touching_motions, true_join
 from tests.puzzles import drawn_puzzle
 
@@ -213,6 +214,23 @@ def test_refining_leaves_locked_and_accepted_pieces_alone(puzzle, solver):
         assert turned < 3 and mm < 2
 
 
+def test_a_partner_lays_the_rest_around_what_is_sure(puzzle, solver):
+    """Of all assemblies the best supported one wins, and no sure piece moves in the partner's."""
+    with_partner = with_settings(solver, partner=Reassemblenet(steps=2, polish=0))
+    answer = ra.solve(puzzle, with_partner, seed=1)
+    drawn = [a for a in (answer, *answer.alternatives) if len(a.islands[0]) == 5]
+    alone = ra.solve(puzzle, solver, seed=1)
+    assert len(drawn) > sum(len(a.islands[0]) == 5 for a in (alone, *alone.alternatives))
+    for assembly in (answer, *drawn):
+        (poses, *_) = assembly.islands
+        for piece in puzzle.ids[1:4]:
+            assert same(
+                relative(poses, puzzle.ids[0], piece),
+                relative(alone.islands[0], puzzle.ids[0], piece),
+                mm=1e-3,
+            )
+
+
 def test_the_seed_decides_and_alternatives_differ(puzzle, solver):
     first, again = (ra.solve(puzzle, solver, seed=3) for _ in range(2))
     assert first == again
@@ -261,6 +279,7 @@ def test_bad_settings_are_explained(weights):
     for settings, said in (
         ({"trust": 1.0}, "trust is 1.0"),
         ({"trust": -0.1}, "trust is -0.1"),
+        ({"trust": 0.5, "partner": True}, "a partner places every piece"),
         ({"tries": 0}, "tries is 0"),
         ({"device": "tpu"}, "tpu"),
         ({"weights": "nowhere"}, "nowhere"),

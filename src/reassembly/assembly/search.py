@@ -8,14 +8,15 @@ not pay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
 from reassembly.assembly.table import Candidate, Motion, Table, composed, inverse
 
-__all__ = ["Found", "SearchSettings", "search"]
+__all__ = ["Found", "SearchSettings", "search", "value_of"]
 
 SearchProgress = Callable[[float, "Found"], None]
 """(share done, the best assembly so far)"""
@@ -199,13 +200,17 @@ class _Builder:
         return changed
 
     def found(self) -> Found:
-        value = 0.0
-        for group in self.members.values():
-            ids = list(group)
-            for k, j in enumerate(ids):
-                for i in ids[:k]:
-                    value += self.table.at(i, j, composed(inverse(group[i]), group[j]))
-        return Found(tuple(self.members.values()), value, tuple(self.joins))
+        groups = tuple(self.members.values())
+        return Found(groups, value_of(self.table, groups), tuple(self.joins))
+
+
+def value_of(table: Table, groups: Iterable[Mapping[str, Motion]]) -> float:
+    """What speaks for an assembly: the evidence of all that touches in its groups."""
+    return sum(
+        table.at(i, j, composed(inverse(group[i]), group[j]))
+        for group in groups
+        for i, j in combinations(group, 2)
+    )
 
 
 def _alike(one: Found, other: Found, table: Table) -> bool:

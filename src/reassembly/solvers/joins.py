@@ -12,12 +12,13 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reassembly.assembly.refine import refine
-from reassembly.assembly.search import Found, SearchSettings, search
+from reassembly.assembly.search import Found, SearchSettings, search, value_of
 from reassembly.assembly.settle import followed, settle
 from reassembly.assembly.table import (
     Candidate,
@@ -46,6 +47,9 @@ from reassembly.puzzle import Assembly, Puzzle
 from reassembly.solvers.base import ProgressCallback, report
 from reassembly.solvers.settings import Device, check_counts, check_device_here
 
+if TYPE_CHECKING:
+    from reassembly.solvers.reassemblenet import Reassemblenet
+
 __all__ = ["Joins"]
 
 LOOKED, COMPARED, SEARCHED = 0.05, 0.8, 0.95
@@ -54,6 +58,8 @@ GROWN_FROM = 8
 """Placements of a pair that groups are joined by; further ones only support."""
 PLACED = -1e5
 """Evidence by which every piece is placed: only rejected joins have less."""
+SURE = 0.5
+"""Pieces that are trusted so far are given to the partner."""
 ISLAND = 0.5
 """Apart from the main one, islands are told only if their pieces are trusted so far."""
 PREVIEW_S, PREVIEW_SHARE = 5.0, 0.1
@@ -76,6 +82,8 @@ class Joins:
             every piece.
         proposals: placements of a pair of pieces that are compared.
         refined: whether poses are refined together at the end.
+        partner: whether ReassembleNet, too, proposes whole assemblies, around the pieces that joins
+            hold for sure; the best supported one is the answer. Only where every piece is placed.
         device: `cpu` or `cuda`.
     """
 
@@ -90,6 +98,7 @@ class Joins:
         trust: float = 0.0,
         proposals: int = 200,
         refined: bool = True,
+        partner: bool = False,
         device: Device = "cpu",
     ) -> None:
         check_counts(tries=tries, proposals=proposals)
@@ -98,6 +107,12 @@ class Joins:
             raise InputError(f"trust is {trust!r}", "Give a probability below 1, or 0")
         self.finder = load_finder(weights, matcher, FinderSettings(keep=proposals), device)
         self.tries, self.trust, self.refined = tries, trust, refined
+        if partner and trust > 0:
+            raise InputError(
+                f"trust is {trust!r}, and a partner places every piece",
+                "Leave trust or partner out",
+            )
+        self.partner = _partner(device) if partner else None
 
     def solve(
         self,
@@ -148,6 +163,7 @@ class _Run:
         self.factor = float(factor)
         self.summand = float(summand) + self.factor * self.settings.offset
         self.rims = self.looked.rims
+        self.areas = {i: puzzle[i].area_mm2 for i in puzzle.ids}
         self.accepted = [self._candidate(join, math.inf) for join in accepted]
         self.rejected = list(rejected)
         self.refused = [self._candidate(join, -math.inf) for join in rejected]
@@ -161,10 +177,26 @@ class _Run:
             report(self.progress, done, "assembling", self._assembled(table, best))
 
         found = search(table, settings, seed=self.seed, held=self._held(), progress=told)
+        if self.solver.partner is not None:
+            drawn = self._drawn(self.solver.partner, table, found[0])
+            found = sorted([*found, *drawn], key=lambda each: -each.value)
         ranked = [self._assembled(table, each, self._refined(table, each)) for each in found]
         answer = replace(ranked[0], alternatives=tuple(ranked[1:]))
         report(self.progress, 1.0, "assembling", answer)
         return answer
+
+    def _drawn(self, partner: Reassemblenet, table: Table, best: Found) -> list[Found]:
+        """What a diffusion network makes of the pieces that nothing holds for sure, if some are."""
+        group = min(best.groups, key=self._minor)
+        trusted = self._trusted(table, group)
+        sure = {i: self._pose(i, m) for i, m in self._framed(group).items() if trusted[i] >= SURE}
+        if not 2 <= len(sure) < len(self.puzzle):
+            return []
+        (poses,) = partner.solve(self.puzzle, seed=self.seed, locked=sure).islands
+        lies = {
+            i: _motion(motions.motion_of(pose, self.rims[i].centre_mm)) for i, pose in poses.items()
+        }
+        return [Found((lies,), value_of(table, [lies]), best.joins)]
 
     def _table(self, candidates: Sequence[Candidate]) -> Table:
         return Table(
@@ -305,15 +337,14 @@ class _Run:
         Args:
             refined: the groups' final poses; the search's own if left out.
         """
-        areas = {i: self.puzzle[i].area_mm2 for i in self.puzzle.ids}
         groups = sorted(
             zip(found.groups, refined or found.groups, strict=True),
-            key=lambda g: (not (self.locked.keys() & g[0].keys()), -sum(areas[i] for i in g[0])),
+            key=lambda pair: self._minor(pair[0]),
         )
         islands: list[dict[str, Pose]] = []
         confidence: dict[str, float] = {}
         for number, (group, final) in enumerate(groups):
-            trusted = self._trusted(table, group, areas)
+            trusted = self._trusted(table, group)
             if number and (len(group) < 2 or min(trusted.values()) < ISLAND):
                 continue
             framed = self._framed(final)
@@ -321,15 +352,17 @@ class _Run:
             confidence |= trusted
         return Assembly.of(self.puzzle, *islands, confidence=confidence)
 
-    def _trusted(
-        self, table: Table, group: Mapping[str, Motion], areas: Mapping[str, float]
-    ) -> dict[str, float]:
+    def _minor(self, group: Mapping[str, Motion]) -> tuple[bool, float]:
+        """What groups are sorted by: that of locked pieces comes first, then the larger ones."""
+        return not self.locked.keys() & group.keys(), -sum(self.areas[i] for i in group)
+
+    def _trusted(self, table: Table, group: Mapping[str, Motion]) -> dict[str, float]:
         """How likely each piece of a group lies right beside its largest one or the locked ones:
         the least sure step of the surest way there."""
         ids = list(group)
         known = {i: 1.0 for i in ids if i in self.locked}
         if not known:
-            known = {max(ids, key=lambda i: areas[i]): 1.0}
+            known = {max(ids, key=lambda i: self.areas[i]): 1.0}
         steps = np.zeros((len(ids), len(ids)))
         for k, i in enumerate(ids):
             for n, j in enumerate(ids[:k]):
@@ -357,6 +390,12 @@ class _Run:
     def _pose(self, piece: str, motion: Motion) -> Pose:
         locked = self.locked.get(piece)
         return locked or motions.pose_of(to_array(motion), self.rims[piece].centre_mm)
+
+
+def _partner(device: Device) -> Reassemblenet:
+    from reassembly.solvers.reassemblenet import Reassemblenet
+
+    return Reassemblenet(device=device)
 
 
 def _motion(row: NDArray[np.float64]) -> Motion:
