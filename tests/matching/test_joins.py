@@ -139,6 +139,19 @@ def test_placements_that_are_one_to_a_person_are_told_once(puzzle, rims):
     assert [join.probability for join in joins_of(rims, judged)] == [0.9, 0.7]
 
 
+def test_joins_are_told_where_the_pieces_belong(puzzle, rims):
+    """And none comes back that was rejected, as it was proposed or as it was told."""
+    a, b = puzzle.ids[:2]
+    (motion,) = touching_motions(rims[a], rims[b], 1)
+    moved = motion + np.array([0.3, 0.0, 9.0])
+    judged = Judged(a, b, motion[None], moved[None], np.zeros(1), np.array([0.9]))
+    (told,) = joins_of(rims, judged)
+    assert motion_of(told.pose, rims[a], rims[b]) == pytest.approx(moved)
+    before = replace(told, pose=pose_of(motion, rims[a], rims[b]))
+    for refused in (told, before, told.turned()):
+        assert joins_of(rims, judged, [refused]) == []
+
+
 def test_what_is_judged_is_told_as_poses(puzzle, rims):
     a, b = puzzle.ids[:2]
     motions = touching_motions(rims[a], rims[b], 5)

@@ -405,14 +405,16 @@ def _check_pieces(
 def joins_of(
     rims: Mapping[str, Rim], judged: Judged, rejected: Sequence[Join] = (), limit: int | None = None
 ) -> list[Join]:
-    """Placements of a pair as joins, best first: none that was rejected, and of those that are the
-    same to a person the best."""
+    """Placements of a pair as joins, where the verifier thinks that the pieces belong, best first:
+    none that was rejected, and of those that are the same to a person the best."""
     a, b = judged.fixed, judged.moving
     refused = [j if j.first == a else j.turned() for j in rejected if {j.first, j.second} == {a, b}]
     found: list[Join] = []
-    for k, motion in enumerate(judged.motions):
-        pose = pose_of(motion, rims[a], rims[b])
+    for k, (proposed, motion) in enumerate(zip(judged.motions, judged.corrected, strict=True)):
+        pose, before = (pose_of(each, rims[a], rims[b]) for each in (motion, proposed))
         if any(same_place(pose, join.pose, rims[b].centre_mm) for join in (*refused, *found)):
+            continue
+        if any(same_place(before, join.pose, rims[b].centre_mm) for join in refused):
             continue
         _, figures = strips(rims[a], rims[b], motion[None])
         contact, gap, _, overlap, _ = figures[0].tolist()
