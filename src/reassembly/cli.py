@@ -1308,14 +1308,14 @@ def _narrow_table(title: str | None, caption: str | None) -> Any:
 
 def _print_scores(rows: list[dict[str, Any]], title: str | None = None) -> None:
     """One row a solver, strict figures."""
-    from reassembly.bench.tables import ON_SCREEN, cell
+    from reassembly.bench.tables import ON_SCREEN, cell, named
 
     table = _narrow_table(title, "protocol strict; shares from 0 to 1, deg, mm, s a puzzle")
     table.add_column("solver", overflow="fold")
     for heading in ON_SCREEN.values():
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(row["solver"], *(cell(key, row.get(key)) for key in ON_SCREEN))
+        table.add_row(named(row, rows), *(cell(key, row.get(key)) for key in ON_SCREEN))
     _print(table)
 
 

@@ -135,6 +135,18 @@ def test_another_run_in_the_same_folder_adds_rows(data, tmp_path):
     assert len(after) == 2 * len(before)
 
 
+def test_a_row_of_fewer_puzzles_says_so(data, tmp_path):
+    done = typed(
+        "bench", "--data", data, "--split", "test", "--solver", "greedy", "--out", tmp_path
+    )
+    assert done.returncode == 0 and "on 2" not in done.stdout
+    done = typed("bench", "--data", data, "--out", tmp_path)
+    assert "greedy, on 2 of 3" in " ".join(done.stdout.split())
+    text = (tmp_path / "results.md").read_text()
+    assert "\n3 puzzles, 9 fragments" in text
+    assert text.count("| greedy, on 2 of 3 |") == 1 and "| ring |" in text
+
+
 def test_changed_puzzles_are_measured_again(data, tmp_path):
     folder = tmp_path / "data"
     puzzle = drawn_puzzle(pieces=3, seed=1, size_px=160)

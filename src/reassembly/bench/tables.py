@@ -11,7 +11,7 @@ from typing import Any
 
 from reassembly.io.files import atomic_write
 
-__all__ = ["HEADLINE", "ON_SCREEN", "cell", "markdown", "write_tables"]
+__all__ = ["HEADLINE", "ON_SCREEN", "cell", "markdown", "named", "write_tables"]
 
 HEADLINE: dict[str, str] = {
     "q_pos": "q_pos",
@@ -58,7 +58,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     text = []
     for data in dict.fromkeys(row["data"] for row in rows):
         of_data = [row for row in rows if row["data"] == data]
-        first = of_data[0]
+        first = max(of_data, key=lambda row: row["puzzles"])
         text += [
             f"## {data}",
             "",
@@ -70,9 +70,16 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         ]
         for row in of_data:
             cells = [_with_interval(row, key) for key in HEADLINE]
-            text.append(f"| {row['solver']} | " + " | ".join(cells) + " |")
+            text.append(f"| {named(row, of_data)} | " + " | ".join(cells) + " |")
         text.append("")
     return "\n".join(text)
+
+
+def named(row: Mapping[str, Any], beside: Iterable[Mapping[str, Any]]) -> str:
+    """The name of a row, and on how many puzzles it was measured, where others have more."""
+    most = max((other.get("puzzles", 0) for other in beside), default=0)
+    own = row.get("puzzles", most)
+    return row["solver"] if own == most else f"{row['solver']}, on {own} of {most}"
 
 
 def _with_interval(row: Mapping[str, Any], key: str) -> str:
