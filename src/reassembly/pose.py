@@ -122,12 +122,15 @@ def to_repair(
     return pose.x_mm / mm_per_px - width / 2, pose.y_mm / mm_per_px - height / 2, pose.rotation_deg
 
 
-def same_place(one: Pose, other: Pose, centroid_mm: ArrayLike) -> bool:
+def same_place(
+    one: Pose, other: Pose, centroid_mm: ArrayLike, mm: float = SAME_MM, deg: float = SAME_DEG
+) -> bool:
     """Whether a piece lies nearly alike by both, so that a person would call it the same join.
 
     Args:
         centroid_mm: (2,), in the piece's own frame, whose origin may lie far from the piece.
+        mm, deg: what they differ by must be less, in both.
     """
     first, second = (pose.apply(np.atleast_2d(centroid_mm))[0] for pose in (one, other))
     turn = abs(wrap_deg(one.rotation_deg - other.rotation_deg))
-    return bool(np.hypot(*(first - second)) < SAME_MM and turn < SAME_DEG)
+    return bool(np.hypot(*(first - second)) < mm and turn < deg)

@@ -255,7 +255,7 @@ def test_the_report_lists_joins_that_pieces_lie_by_and_judged_ones(tmp_path: Pat
         return {"first": first, "second": second, "pose": where, "verdict": verdict, **figures}
 
     joins = [join(a, b, 2.0, None), join(b, c, 60.0, None), join(a, c, 60.0, "rejected")]
-    joins += [join(c, d, 0.0, None)]
+    joins += [join(c, d, 0.0, None), join(b, c, 9.0, None)]
     empty = dict.fromkeys(("inventory", "provenance", "note"), "")
     pieces = [{"id": i, "name": i, "file": i, **empty} for i in puzzle.ids]
     report = tmp_path / "report.html"

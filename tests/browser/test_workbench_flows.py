@@ -155,6 +155,40 @@ def test_a_tray_photograph_is_scaled_by_two_clicks(hands: Hands, tmp_path: Path)
         assert piece["scale_origin"] == "ruler"
 
 
+def test_a_wide_photograph_is_shown_as_it_is_and_lines_lie_where_they_were_clicked(
+    hands: Hands, tmp_path: Path
+) -> None:
+    page = hands.page
+    tray_photograph(tmp_path / "tray.png")
+    Image.open(tmp_path / "tray.png").crop((0, 500, 1600, 1200)).save(tmp_path / "wide.png")
+    hands.drop_files(tmp_path / "wide.png")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("seen").first.wait_for()
+    dialog.get_by_label("Two clicks on a ruler").click()
+    dialog.locator(".zoomable img").wait_for()
+    for larger in (False, True):
+        if larger:
+            dialog.get_by_role("button", name="Larger").click()
+        box = dialog.locator("svg[aria-label^=Photograph]").bounding_box()
+        view = dialog.locator(".zoomable-view").bounding_box()
+        assert box is not None and view is not None
+        assert box["width"] / box["height"] == pytest.approx(1600 / 700, rel=0.01)
+        fits = box["width"] <= view["width"] + 1 and box["height"] <= view["height"] + 1
+        assert fits != larger
+    dialog.get_by_role("button", name="Smaller").click()
+    box = dialog.locator("svg[aria-label^=Photograph]").bounding_box()
+    assert box is not None
+    ends = [(box["x"] + x * box["width"], box["y"] + 0.9 * box["height"]) for x in (0.3, 0.6)]
+    for x, y in ends:
+        page.mouse.click(x, y)
+    marks = dialog.locator(".ruler-line circle")
+    for k, (x, y) in enumerate(ends):
+        mark = marks.nth(k).bounding_box()
+        assert mark is not None
+        assert mark["x"] + mark["width"] / 2 == pytest.approx(x, abs=2)
+        assert mark["y"] + mark["height"] / 2 == pytest.approx(y, abs=2)
+
+
 def test_a_phone_photograph_is_brought_in(hands: Hands, tmp_path: Path) -> None:
     import pillow_heif
 
@@ -175,6 +209,7 @@ def test_a_phone_photograph_is_brought_in(hands: Hands, tmp_path: Path) -> None:
     for _ in range(4):
         page.keyboard.press("Control+ArrowRight")
     page.keyboard.press("Enter")
+    page.keyboard.type("100")
     dialog.get_by_role("button", name="Bring in", exact=True).focus()
     page.keyboard.press("Enter")
     dialog.wait_for(state="detached")

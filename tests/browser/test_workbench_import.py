@@ -180,6 +180,10 @@ def test_a_tray_without_a_scale_and_a_failed_import_are_told_in_the_dialog(
         # A hand is never quite still, and the click counts all the same.
         page.mouse.move(box["x"] + x * box["width"] + 1, box["y"] + box["height"] / 2)
         page.mouse.up()
+    # Nobody is asked for a scale that nobody gave; what is typed goes into the field at once.
+    dialog.get_by_text("Say how long the line is").wait_for()
+    assert button.is_disabled()
+    page.keyboard.type("100")
     button.click()
     notice = dialog.locator(".notice", has_text="too near")
     notice.wait_for()

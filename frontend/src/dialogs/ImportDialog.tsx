@@ -125,7 +125,9 @@ export function ImportDialog({
         ? null
         : scale.by === "number"
           ? "Say how large a pixel is."
-          : "Click both ends of a length.";
+          : scale.rulers.length
+            ? "Say how long the line is."
+            : "Click both ends of a length.";
   return (
     <Modal
       wide

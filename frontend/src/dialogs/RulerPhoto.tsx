@@ -1,8 +1,9 @@
 /** A photograph in which two clicks on a ruler set the scale; or arrow keys and Enter. */
 import { useState, type KeyboardEvent, type MouseEvent } from "react";
-import type { RulerLine, UploadFile } from "../api/types";
+import type { UploadFile } from "../api/types";
 import { carried, reveal } from "../parts/arrows";
 import { Zoomable } from "../parts/Zoomable";
+import type { DrawnRuler } from "./ScaleChoice";
 
 type Spot = readonly [x: number, y: number];
 
@@ -12,7 +13,7 @@ export function RulerPhoto({
   onRuler,
 }: {
   file: UploadFile;
-  rulers: readonly RulerLine[];
+  rulers: readonly DrawnRuler[];
   onRuler: (from: Spot, to: Spot) => void;
 }) {
   const [first, setFirst] = useState<Spot | null>(null);

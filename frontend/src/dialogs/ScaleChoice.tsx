@@ -6,13 +6,15 @@ import { IconButton } from "../parts/Button";
 import { MM_PER_PX, NumberField } from "../parts/NumberField";
 import { RulerPhoto } from "./RulerPhoto";
 
+/** A line whose length may still be asked for. */
+export type DrawnRuler = Omit<RulerLine, "length_mm"> & { length_mm: number | null };
+
 export interface Scale {
   by: "files" | "number" | "ruler";
   mm_per_px: number | null;
-  rulers: RulerLine[];
+  rulers: DrawnRuler[];
 }
 
-const FIRST_LENGTH_MM = 100;
 const RULER_MM = [0.01, 1e5] as const;
 
 /** What the server is told; `null` while the choice is not complete. */
@@ -20,7 +22,9 @@ export function scaleOf(scale: Scale): { mm_per_px: number | null; rulers: Ruler
   if (scale.by === "files") return { mm_per_px: null, rulers: [] };
   if (scale.by === "number")
     return scale.mm_per_px === null ? null : { mm_per_px: scale.mm_per_px, rulers: [] };
-  return scale.rulers.length ? { mm_per_px: null, rulers: scale.rulers } : null;
+  const rulers = scale.rulers.filter((ruler): ruler is RulerLine => ruler.length_mm !== null);
+  const complete = rulers.length > 0 && rulers.length === scale.rulers.length;
+  return complete ? { mm_per_px: null, rulers } : null;
 }
 
 export function ScaleChoice({
@@ -125,30 +129,32 @@ export function ScaleChoice({
                     y1_px,
                     x2_px,
                     y2_px,
-                    length_mm: scale.rulers[0]?.length_mm ?? FIRST_LENGTH_MM,
+                    length_mm: scale.rulers[0]?.length_mm ?? null,
                   },
                 ],
               })
             }
           />
-          {scale.rulers.length === 0 && (
-            <p className="faint">Click both ends of a length you know.</p>
-          )}
-          {scale.rulers.map((ruler, k) => (
-            <Ruler
-              key={k}
-              ruler={ruler}
-              onTake={(length_mm) =>
-                onChange({
-                  ...scale,
-                  rulers: scale.rulers.map((one, j) => (j === k ? { ...one, length_mm } : one)),
-                })
-              }
-              onRemove={() =>
-                onChange({ ...scale, rulers: scale.rulers.filter((_, j) => j !== k) })
-              }
-            />
-          ))}
+          <div className="rulers">
+            {scale.rulers.length === 0 && (
+              <p className="faint">Click both ends of a length you know.</p>
+            )}
+            {scale.rulers.map((ruler, k) => (
+              <Ruler
+                key={k}
+                ruler={ruler}
+                onTake={(length_mm) =>
+                  onChange({
+                    ...scale,
+                    rulers: scale.rulers.map((one, j) => (j === k ? { ...one, length_mm } : one)),
+                  })
+                }
+                onRemove={() =>
+                  onChange({ ...scale, rulers: scale.rulers.filter((_, j) => j !== k) })
+                }
+              />
+            ))}
+          </div>
         </>
       )}
     </fieldset>
@@ -160,8 +166,8 @@ function Ruler({
   onTake,
   onRemove,
 }: {
-  ruler: RulerLine;
-  onTake: (mm: number) => void;
+  ruler: DrawnRuler;
+  onTake: (mm: number | null) => void;
   onRemove: () => void;
 }) {
   const px = Math.hypot(ruler.x2_px - ruler.x1_px, ruler.y2_px - ruler.y1_px);
@@ -172,9 +178,15 @@ function Ruler({
         value={ruler.length_mm}
         unit="mm"
         range={RULER_MM}
+        focused
         onTake={onTake}
+        onType={onTake}
       />
-      <span className="faint">{trim(ruler.length_mm / Math.max(px, 1), 4)} mm per pixel</span>
+      <span className="faint">
+        {ruler.length_mm === null
+          ? "How long is it?"
+          : `${trim(ruler.length_mm / Math.max(px, 1), 4)} mm per pixel`}
+      </span>
       <IconButton icon="close" label="Remove this length" onClick={onRemove} />
     </div>
   );

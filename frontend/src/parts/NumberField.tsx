@@ -15,6 +15,7 @@ export function NumberField({
   digits = 2,
   range = MM,
   disabled,
+  focused,
   onTake,
   onType,
 }: {
@@ -24,6 +25,8 @@ export function NumberField({
   digits?: number;
   range?: Range;
   disabled?: boolean;
+  /** Whether it is to be typed into at once. */
+  focused?: boolean;
   onTake: (value: number) => void;
   /** Called with every key; `null` while what is typed is no number. */
   onType?: (value: number | null) => void;
@@ -36,6 +39,9 @@ export function NumberField({
   useEffect(() => {
     if (document.activeElement !== field.current) setWrong(null);
   }, [value]);
+  useEffect(() => {
+    if (focused) field.current?.focus();
+  }, [focused]);
   const type = (text: string) => {
     setTyped(text);
     setWrong(null);

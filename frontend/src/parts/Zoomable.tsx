@@ -1,5 +1,5 @@
 /** A picture that can be looked at closely: fitted at first, then larger and scrolled. */
-import { useRef, useState, type PointerEvent, type ReactNode } from "react";
+import { useLayoutEffect, useRef, useState, type PointerEvent, type ReactNode } from "react";
 import { IconButton } from "./Button";
 
 const STEPS = [1, 1.5, 2, 3, 4, 6, 8];
@@ -17,6 +17,18 @@ export function Zoomable({
   const [at, setAt] = useState(0);
   const zoom = STEPS[at] ?? 1;
   const view = useRef<HTMLDivElement>(null);
+  /** Width at which the whole picture is seen. */
+  const [fitted, setFitted] = useState(0);
+  useLayoutEffect(() => {
+    const frame = view.current;
+    if (!frame) return;
+    const fit = () =>
+      setFitted(Math.floor(Math.min(frame.offsetWidth, frame.offsetHeight * aspect)));
+    const observer = new ResizeObserver(fit);
+    observer.observe(frame);
+    fit();
+    return () => observer.disconnect();
+  }, [aspect]);
   const fingers = useRef(new Map<number, readonly [number, number]>());
   const apart = useRef(0);
   const spread = () => {
@@ -58,8 +70,7 @@ export function Zoomable({
           className="zoomable-content"
           style={{
             aspectRatio: aspect,
-            width: zoom === 1 ? undefined : `${zoom * 100}%`,
-            maxHeight: zoom === 1 ? "100%" : "none",
+            width: zoom * fitted,
           }}
         >
           {children}

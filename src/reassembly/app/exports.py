@@ -22,6 +22,8 @@ ARCHIVE = "reassembly.zip"
 WRITERS = {"csv": "csv", "assembly": "json", "svg": "svg", "geojson": "geojson"}
 WRITERS |= {"png": "png", "html": "html"}
 """Formats of the workbench, and what `Assembly.save` calls them."""
+LIES_MM, LIES_DEG = 5.0, 5.0
+"""Pieces lie by a join that they are nearer to than this, in both: refining moves them a little."""
 JOIN_COLUMNS = ("pieces", "probability", "gap, mm", "overlap, mm²", "contact, mm", "verdict")
 
 
@@ -140,7 +142,8 @@ def _lie_by(assembly: Assembly, first: str, second: str, join: dict[str, Any]) -
     if second not in island:
         return False
     lies = island[first].inverse() @ island[second]
-    return same_place(lies, pose_of(join["pose"]), assembly.puzzle[second].centroid_mm)
+    there, centroid = pose_of(join["pose"]), assembly.puzzle[second].centroid_mm
+    return same_place(lies, there, centroid, LIES_MM, LIES_DEG)
 
 
 def _table(title: str, columns: Any, rows: Any, note: str, safe: Any) -> str:

@@ -357,9 +357,9 @@ def _confidence_note(assembly: Assembly) -> str:
     if solvers <= CALIBRATED_SOLVERS:
         return (
             "Confidence runs from 0 to 1 and is the probability of the least sure join that holds "
-            "a piece. Probabilities were calibrated on made puzzles, so that there nine in ten "
-            "joins given 0.9 are true; for material such as this they are unproven. Take them as "
-            "a hint of where to look first."
+            "a piece; joins that people accepted count as certain. Probabilities were calibrated "
+            "on made puzzles, so that there nine in ten joins given 0.9 are true; for material "
+            "such as this they are unproven. Take them as a hint of where to look first."
         )
     if solvers & CALIBRATED_SOLVERS:
         calibrated = ", ".join(sorted(solvers & CALIBRATED_SOLVERS))

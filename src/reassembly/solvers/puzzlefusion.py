@@ -2,10 +2,10 @@
 
 After Hossieni et al., "PuzzleFusion: unleashing the power of diffusion models for spatial puzzle
 solving" (NeurIPS 2023), from its description. A piece is the polygon of its candidate keypoints;
-every vertex carries a copy of its piece's pose with noise of its own, and says what that pose is.
-Texture is not looked at. What differs from the publication: the network predicts x0 instead of the
-noise, which a loss weighs differently and nothing else; and poses are in the frame of the largest
-piece.
+every vertex carries a copy of its piece's noisy pose, and says what that pose is. Texture is not
+looked at. What differs from the publication: the network predicts x0 instead of the noise, which a
+loss weighs differently and nothing else; poses are in the frame of the largest piece; and a piece's
+vertices share their noise, unless `noise: vertex` gives each its own.
 
 All vertices attend to all others. Fused attention never holds the weights of all pairs, so that
 time grows with the square of the number of vertices, but memory only with the number.
