@@ -152,7 +152,11 @@ export function ImportDialog({
       }
     >
       {job && !isOver(job) && (
-        <Progress job={job} words={upload ? "Bringing in" : "Looking at the files"} />
+        <Progress
+          job={job}
+          words={upload ? "Bringing in" : "Looking at the files"}
+          onCancel={upload ? undefined : close}
+        />
       )}
       {!upload && !job && (
         <p className="faint">

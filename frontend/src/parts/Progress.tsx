@@ -11,13 +11,28 @@ export function sayTimeLeft(seconds: number | null): string {
   return `about ${Math.round(seconds / 60)} min left`;
 }
 
-export function Progress({ job, words }: { job: Job; words: string }) {
+export function Progress({
+  job,
+  words,
+  onCancel,
+}: {
+  job: Job;
+  words: string;
+  /** Called besides: the job may be over before it hears. */
+  onCancel?: () => void;
+}) {
   const stage = job.state === "queued" ? "waiting for its turn" : job.stage;
   return (
     <div className="progress-card" role="status">
       <div className="row">
         <strong>{words}</strong>
-        <Button kind="quiet" onClick={() => void tell(() => api.cancel(job.id))}>
+        <Button
+          kind="quiet"
+          onClick={() => {
+            void tell(() => api.cancel(job.id));
+            onCancel?.();
+          }}
+        >
           Cancel
         </Button>
       </div>

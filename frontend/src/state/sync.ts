@@ -30,9 +30,15 @@ export function goTo(project: Id | null, hypothesis: Id | null = null): void {
   location.hash = project ? `/p/${project}${hypothesis ? `/h/${hypothesis}` : ""}` : "/";
 }
 
-async function follow(): Promise<void> {
+/** What the address names. */
+function named(): { project: Id | null; hypothesis: Id | null } {
   const [, project = null, hypothesis = null] =
     /^#\/p\/([0-9a-f]+)(?:\/h\/([0-9a-f]+))?/.exec(location.hash) ?? [];
+  return { project, hypothesis };
+}
+
+async function follow(): Promise<void> {
+  const { project, hypothesis } = named();
   if (!project) {
     close();
     await tell(async () => bench.set({ projects: await api.projects() }));
@@ -70,13 +76,15 @@ async function openProject(id: Id, hypothesis: Id | null): Promise<void> {
     const project = await fetchProject(id);
     const wanted = project.hypotheses.find((h) => h.id === hypothesis) ?? project.hypotheses[0];
     if (wanted) await openHypothesis(wanted.id);
-    listen(id, project.sequence);
+    if (named().project === id) listen(id, project.sequence);
   });
   if (!known) goTo(null);
 }
 
 async function fetchProject(id: Id) {
   const project = await api.project(id);
+  // It may have been left meanwhile.
+  if (named().project !== id) return project;
   bench.set({
     project: { id: project.id, name: project.name },
     pieces: project.pieces,
@@ -94,6 +102,7 @@ async function openHypothesis(id: Id): Promise<void> {
   await sent();
   await tell(async () => {
     const found = await api.hypothesis(project.id, id);
+    if (named().project !== project.id) return;
     leave();
     begin(found, refetch);
     resume(project.id, id);
