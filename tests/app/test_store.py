@@ -281,7 +281,7 @@ def test_joins_are_stale_once_the_pieces_change_and_carry_verdicts(bench: Bench)
         "contact_mm": 30.0,
     }
     found = [{"first": a, "second": b, **join}, {"first": b, "second": c, **join}]
-    bench.store.set_joins(bench.project, found, bench.store.fingerprint(bench.project))
+    bench.store.set_joins(bench.project, found, bench.store.join_basis(bench.project)[0])
     pose = Planar(x_mm=10.5)
     bench.edit(Judge(first=a, second=b, pose=pose, verdict="accepted"))
     listed = bench.store.joins(bench.project)

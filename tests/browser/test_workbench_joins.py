@@ -85,7 +85,7 @@ def list_true_joins(hands: Hands) -> int:
             | {"gap_mm": 0.4, "overlap_mm2": 1.5, "contact_mm": 60.0}
         )
     store = Store(hands.server.workspace, lambda *_: None)
-    store.set_joins(hands.project, joins, store.fingerprint(hands.project))
+    store.set_joins(hands.project, joins, store.join_basis(hands.project)[0])
     store.close()
     return len(joins)
 

@@ -542,11 +542,6 @@ class Store:
                 raise Missing("join")
             return row
 
-    def fingerprint(self, project_id: str) -> str:
-        """Of the pieces that are not discarded."""
-        with self.reading() as session:
-            return rows.fingerprint_of(session, project_id)
-
     def join_basis(self, project_id: str) -> tuple[str, str]:
         """What a search for joins depends on: fingerprints of pieces and of verdicts."""
         with self.reading() as session:

@@ -45,6 +45,7 @@ __all__ = [
     "find_joins",
     "load_finder",
     "shared_out",
+    "unrefused",
 ]
 
 Floats = NDArray[np.float64]
@@ -408,17 +409,25 @@ def joins_of(
     """Placements of a pair as joins, where the verifier thinks that the pieces belong, best first:
     none that was rejected, and of those that are the same to a person the best."""
     a, b = judged.fixed, judged.moving
-    refused = [j if j.first == a else j.turned() for j in rejected if {j.first, j.second} == {a, b}]
     found: list[Join] = []
-    for k, (proposed, motion) in enumerate(zip(judged.motions, judged.corrected, strict=True)):
-        pose, before = (pose_of(each, rims[a], rims[b]) for each in (motion, proposed))
-        if any(same_place(pose, join.pose, rims[b].centre_mm) for join in (*refused, *found)):
+    for k in unrefused(rims, judged, rejected):
+        pose = pose_of(judged.corrected[k], rims[a], rims[b])
+        if any(same_place(pose, join.pose, rims[b].centre_mm) for join in found):
             continue
-        if any(same_place(before, join.pose, rims[b].centre_mm) for join in refused):
-            continue
-        _, figures = strips(rims[a], rims[b], motion[None])
+        _, figures = strips(rims[a], rims[b], judged.corrected[k][None])
         contact, gap, _, overlap, _ = figures[0].tolist()
         found.append(Join(a, b, pose, float(judged.probability[k]), gap, overlap, contact))
         if limit is not None and len(found) >= limit:
             break
     return found
+
+
+def unrefused(rims: Mapping[str, Rim], judged: Judged, rejected: Sequence[Join]) -> Iterator[int]:
+    """Numbers of the placements of a pair that a person would not call one of the rejected joins,
+    neither as they were proposed nor as they were corrected."""
+    a, b = judged.fixed, judged.moving
+    refused = [j if j.first == a else j.turned() for j in rejected if {j.first, j.second} == {a, b}]
+    for k, both in enumerate(zip(judged.motions, judged.corrected, strict=True)):
+        poses = [pose_of(each, rims[a], rims[b]) for each in both] if refused else []
+        if not any(same_place(p, j.pose, rims[b].centre_mm) for p in poses for j in refused):
+            yield k

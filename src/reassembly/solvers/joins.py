@@ -40,9 +40,10 @@ from reassembly.matching.joins import (
     Tell,
     joins_of,
     load_finder,
+    unrefused,
 )
-from reassembly.matching.rim import motion_of, pose_of
-from reassembly.pose import Pose, same_place
+from reassembly.matching.rim import motion_of
+from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Puzzle
 from reassembly.solvers.base import ProgressCallback, report
 from reassembly.solvers.settings import Device, check_counts, check_device_here
@@ -251,23 +252,16 @@ class _Run:
         return self._assembled(table, search(table, settings, seed=self.seed, held=self._held())[0])
 
     def _kept(self, judged: Judged) -> list[Candidate]:
-        a, b = judged.fixed, judged.moving
-        refused = [
-            join if join.first == a else join.turned()
-            for join in self.rejected
-            if {join.first, join.second} == {a, b}
+        return [
+            Candidate(
+                judged.fixed,
+                judged.moving,
+                _motion(judged.motions[k]),
+                float(judged.logits[k]),
+                _motion(judged.corrected[k]),
+            )
+            for k in unrefused(self.rims, judged, self.rejected)
         ]
-        kept = []
-        for motion, moved, logit in zip(
-            judged.motions, judged.corrected, judged.logits, strict=True
-        ):
-            if refused:
-                poses = [pose_of(each, self.rims[a], self.rims[b]) for each in (motion, moved)]
-                centre = self.rims[b].centre_mm
-                if any(same_place(p, join.pose, centre) for p in poses for join in refused):
-                    continue
-            kept.append(Candidate(a, b, _motion(motion), float(logit), _motion(moved)))
-        return kept
 
     def _held(self) -> list[dict[str, Motion]]:
         """Groups that are given: the locked pieces, and what accepted joins hold together."""
