@@ -129,7 +129,8 @@ def same_place(
 
     Args:
         centroid_mm: (2,), in the piece's own frame, whose origin may lie far from the piece.
-        mm, deg: what they differ by must be less, in both.
+        mm: the piece's centroid must lie nearer than this by both.
+        deg: and the piece must be turned by less than this from one to the other.
     """
     first, second = (pose.apply(np.atleast_2d(centroid_mm))[0] for pose in (one, other))
     turn = abs(wrap_deg(one.rotation_deg - other.rotation_deg))
