@@ -15,6 +15,7 @@ OTHERS = {
     "matcher of joins": "matching/matcher.py",
     "verifier of joins": "matching/verifier.py",
     "network of reassemblenet": "diffusion/reassemblenet.py",
+    "denoiser of reassemblenet": "diffusion/denoiser.py",
 }
 
 

@@ -8,7 +8,6 @@ pieces meet, and moves every piece to where its keypoints meet best.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,10 +15,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from reassembly.config import DenoiserConfig
-from reassembly.diffusion.batch import Group, Layout
+from reassembly.diffusion.attention import attend, time_embedding
+from reassembly.diffusion.batch import Layout
 from reassembly.diffusion.frames import turn, unit
 
-__all__ = ["Denoised", "Denoiser", "Mating", "Tokens", "attend", "time_embedding"]
+__all__ = ["Denoised", "Denoiser", "Mating", "Tokens"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,36 +142,6 @@ class Layer(nn.Module):
         h = h + self.intra_out(within) + self.inter_out(across)
         fed: Tensor = self.feedforward(h)
         return h + fed
-
-
-def attend(
-    qkv: Tensor,
-    groups: Sequence[Group],
-    heads: int,
-    masks: Sequence[Tensor | None] | None = None,
-    dropout: float = 0.0,
-) -> Tensor:
-    """Self-attention within each sequence of tokens.
-
-    Args:
-        qkv: (T, 3 width): queries, keys and values.
-        groups: of sequences, which hold every token once.
-        masks: for each group, which tokens of a sequence see which, (sequences, 1, length, length)
-            bool; None where all see all.
-
-    Returns:
-        (T, width).
-    """
-    result: Tensor | None = None
-    for group, mask in zip(groups, masks or [None] * len(groups), strict=True):
-        q, k, v = (
-            group.take(part).view(*group.shape, heads, -1).transpose(1, 2)
-            for part in qkv.chunk(3, -1)
-        )
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
-        result = group.put(result, mixed.transpose(1, 2).flatten(-2), len(qkv))
-    assert result is not None
-    return result
 
 
 class Mating(nn.Module):
@@ -308,11 +278,3 @@ def _placed(tokens: Tokens, estimate: Tensor) -> Tensor:
     return torch.cat(
         [turn(tokens.points, rotation) + vectors[:, :2], turn(tokens.normals, rotation)], -1
     )
-
-
-def time_embedding(t: Tensor, width: int) -> Tensor:
-    """(P,) times from 0 to 1 to (P, width) sines and cosines."""
-    half = width // 2
-    rates = torch.exp(torch.arange(half, device=t.device) * (-math.log(1e4) / half))
-    phase = 1000.0 * t[:, None] * rates
-    return torch.cat([phase.sin(), phase.cos()], -1)

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from reassembly.config import LossConfig, PuzzleFusionConfig
+from reassembly.diffusion.attention import attend, time_embedding
 from reassembly.diffusion.batch import Batch, Group, Layout, turn
-from reassembly.diffusion.denoiser import attend, time_embedding
 from reassembly.diffusion.frames import true_vectors
 from reassembly.diffusion.noise import make_scheduler
 from reassembly.errors import InputError
