@@ -193,7 +193,7 @@ def test_a_run_of_so_many_minutes_ends_with_a_rate_near_zero(tmp_path, small_poo
         small_config.training, steps=10**6, minutes=0.1, warmup=1, validate_every=10**6
     )
     config = replace(small_config, training=training)
-    first = run(out, small_pool, config, validation=small_pool, progress=stop_at(60))
+    first = run(out, small_pool, config, validation=small_pool, progress=stop_at(20))
     assert first.stopped == "interrupted" and first.planned == 10**6
     spent = checkpoint(out)["spent_s"]
     assert 0 < spent < 6
