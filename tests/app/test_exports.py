@@ -127,6 +127,8 @@ def test_a_project_comes_back_unchanged_with_its_history(
     old, new = (server.get(f"/projects/{p}") for p in (case.project, project))
     for key in ("name", "note", "pieces", "hypotheses", "judgements"):
         assert old[key] == new[key], key
+    listed = {p["id"]: p["imported_at"] for p in server.get("/projects")}
+    assert listed[case.project] is None and listed[project] > old["changed_at"]
     base = f"/projects/{project}/hypotheses/{case.hypothesis}"
     assert server.get(base)["state"] == server.get(case.base)["state"]
     assert server.get(f"{base}/history") == server.get(f"{case.base}/history")

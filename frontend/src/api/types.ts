@@ -25,6 +25,8 @@ export interface ProjectSummary {
   name: string;
   created_at: string;
   changed_at: string;
+  /** When it came out of a project file, if it did. */
+  imported_at: string | null;
   pieces: number;
   hypotheses: number;
 }

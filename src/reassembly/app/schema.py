@@ -145,6 +145,8 @@ class ProjectSummary(BaseModel):
     name: str
     created_at: str
     changed_at: str
+    imported_at: str | None
+    """When it came out of a project file, if it did."""
     pieces: int
     hypotheses: int
 
