@@ -65,7 +65,7 @@ def solve_pieces(task: Task) -> dict[str, Any]:
     found: list[Join] = []
     verdicts = len(payload["accepted"]) + len(payload["rejected"])
     if payload["solver"] == JUDGED_SOLVER:
-        told = {k: _joins(payload[k]) for k in ("accepted", "rejected")}
+        told = {k: _joins(payload[k], puzzle) for k in ("accepted", "rejected")}
         told |= {"trust": payload["trust"], "tell": found.extend}
         _tell_of_unheard(payload, puzzle, fixed)
     elif verdicts:
@@ -90,7 +90,9 @@ def solve_pieces(task: Task) -> dict[str, Any]:
             }
             for assembly in distinct((answer, *answer.alternatives), puzzle)
         ],
-        "joins": _listed([*told["accepted"], *found]) if told and payload["whole"] else None,
+        "joins": _listed([*told["accepted"], *told["rejected"], *found])
+        if told and payload["whole"]
+        else None,
         "basis": payload["basis"],
     }
 
@@ -177,18 +179,20 @@ def search_joins(task: Task) -> dict[str, Any]:
     def show(step: Progress) -> None:
         task.report(0.02 + 0.96 * step.fraction, step.stage)
 
+    rejected = _joins(payload["rejected"], puzzle)
     found = find_joins(
         puzzle,
         seed=payload["seed"],
-        accepted=_joins(payload["accepted"]),
-        rejected=_joins(payload["rejected"]),
+        accepted=_joins(payload["accepted"], puzzle),
+        rejected=rejected,
         progress=show,
     )
-    return {"joins": _listed(found), "basis": payload["basis"]}
+    return {"joins": _listed([*found, *rejected]), "basis": payload["basis"]}
 
 
 def _listed(joins: Sequence[Join]) -> list[dict[str, Any]]:
-    """Joins as columns of `JoinRow`, the most probable first."""
+    """Joins as columns of `JoinRow`, the most probable first; rejected ones are among them, so that
+    the verdict can be taken back."""
     return [
         {
             "first": join.first,
@@ -205,21 +209,24 @@ def _listed(joins: Sequence[Join]) -> list[dict[str, Any]]:
     ]
 
 
-def _joins(judged: Sequence[Mapping[str, Any]]) -> list[Join]:
+def _joins(judged: Sequence[Mapping[str, Any]], puzzle: Puzzle) -> list[Join]:
+    """Verdicts as joins; those that no search has measured are measured here."""
     from reassembly.matching.joins import Join
+    from reassembly.matching.rim import motion_of, rims_of
+    from reassembly.matching.strip import strips
 
-    return [
-        Join(
-            first=verdict["first"],
-            second=verdict["second"],
-            pose=pose_of(verdict["pose"]),
-            probability=1.0,
-            gap_mm=verdict["gap_mm"],
-            overlap_mm2=verdict["overlap_mm2"],
-            contact_mm=verdict["contact_mm"],
-        )
-        for verdict in judged
-    ]
+    new = {i for v in judged if "gap_mm" not in v for i in (v["first"], v["second"])}
+    rims = rims_of(Puzzle(puzzle.id, tuple(puzzle[i] for i in sorted(new)))) if new else {}
+    joins = []
+    for v in judged:
+        a, b, pose = v["first"], v["second"], pose_of(v["pose"])
+        if "gap_mm" in v:
+            gap, overlap, contact = v["gap_mm"], v["overlap_mm2"], v["contact_mm"]
+        else:
+            _, figures = strips(rims[a], rims[b], motion_of(pose, rims[a], rims[b])[None])
+            contact, gap, _, overlap, _ = figures[0].tolist()
+        joins.append(Join(a, b, pose, v["probability"], gap, overlap, contact))
+    return joins
 
 
 def _overall(assembly: Assembly) -> float | None:
