@@ -144,6 +144,12 @@ export interface SolveResult {
   warnings: string[];
 }
 
+/** What differs by less in both is the same place to a person, and the same join. */
+export interface SamePlace {
+  mm: number;
+  deg: number;
+}
+
 export interface Project {
   id: Id;
   name: string;
@@ -152,6 +158,7 @@ export interface Project {
   pieces: Piece[];
   hypotheses: HypothesisSummary[];
   judgements: Judgement[];
+  same_place: SamePlace;
   jobs: Job[];
 }
 

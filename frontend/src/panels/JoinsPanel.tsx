@@ -91,14 +91,15 @@ function Partners({
   board: RefObject<Board | null>;
 }) {
   const pieces = useStore(bench, (now) => now.pieces);
+  const same_place = useStore(bench, (now) => now.same_place);
   const heard = useStore(bench, (now) => heardIn(now.judgements));
   // Of joins nearly alike only the best is shown, since a verdict on one is a verdict on all.
   const joins = useMemo(() => {
     const kept: Join[] = [];
     for (const join of found.joins)
-      if (!kept.some((better) => sameJoin(better, join, pieces))) kept.push(join);
+      if (!kept.some((better) => sameJoin(better, join, { pieces, same_place }))) kept.push(join);
     return kept;
-  }, [found, pieces]);
+  }, [found, pieces, same_place]);
   if (!found.found_at) {
     return (
       <div className="stack">
