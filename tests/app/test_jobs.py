@@ -10,7 +10,7 @@ from shapely import box, unary_union
 
 from reassembly.app.operations import Placement, Planar
 from reassembly.app.puzzles import pose_of
-from reassembly.app.solving import _joins, contradicted, distinct, spread_out
+from reassembly.app.solving import _joins, contradicted, distinct, joins_some, ranked, spread_out
 from reassembly.app.tasks import proposal_operation
 from reassembly.app.worker import REPORT_EVERY_S, Task
 from reassembly.pose import Pose
@@ -375,6 +375,24 @@ def test_answers_that_hardly_differ_are_one() -> None:
     fewer = answer((a, b, c))
     several = (whole, carried, nudged, shifted, parted, swapped, fewer)
     assert distinct(several, puzzle) == [whole, shifted, parted, fewer]
+
+
+def test_what_joins_nothing_is_no_attempt_and_the_last_of_the_proposals() -> None:
+    puzzle = drawn_puzzle(4)
+    assert puzzle.truth is not None
+    truth = puzzle.truth
+    a, b, c, d = puzzle.ids
+
+    def answer(*islands: str) -> Assembly:
+        return Assembly.of(puzzle, *({i: truth[i] for i in island.split()} for island in islands))
+
+    alone, apart = answer(a), answer(c, d)
+    pair, three, beside = answer(f"{a} {b}"), answer(f"{b} {c} {d}"), answer(a, f"{b} {d}")
+    assert [joins_some(each, {}) for each in (alone, apart, pair, beside)] == [0, 0, 1, 1]
+    assert ranked([alone, pair, apart, three], puzzle, {}) == [pair, three, alone, apart]
+    # What is held lies together anyway.
+    held = {a: truth[a], b: truth[b]}
+    assert ranked([pair, three], puzzle, held) == [three, pair]
 
 
 def test_an_attempt_that_comes_too_soon_is_shown_with_the_next_report() -> None:

@@ -25,6 +25,8 @@ __all__ = [
     "JUDGED_SOLVER",
     "contradicted",
     "distinct",
+    "joins_some",
+    "ranked",
     "search_joins",
     "solve_pieces",
     "spread_out",
@@ -57,7 +59,7 @@ def solve_pieces(task: Task) -> dict[str, Any]:
     beside = payload["beside_mm"]
 
     def show(step: Progress) -> None:
-        preview = step.preview
+        preview = step.preview if step.preview and joins_some(step.preview, fixed) else None
         shown = None if preview is None else lambda: spread_out(preview, puzzle, fixed, beside)
         task.report(0.02 + 0.96 * step.fraction, step.stage, shown)
 
@@ -88,13 +90,25 @@ def solve_pieces(task: Task) -> dict[str, Any]:
                 "confidence": _overall(assembly),
                 "poses": spread_out(assembly, puzzle, fixed, beside),
             }
-            for assembly in distinct((answer, *answer.alternatives), puzzle)
+            for assembly in ranked((answer, *answer.alternatives), puzzle, fixed)
         ],
         "joins": _listed([*told["accepted"], *told["rejected"], *found])
         if told and payload["whole"]
         else None,
         "basis": payload["basis"],
     }
+
+
+def joins_some(answer: Assembly, fixed: Mapping[str, Pose]) -> bool:
+    """Whether any two pieces lie together, not only those that are fixed."""
+    return any(len(island) > 1 and not island.keys() <= fixed.keys() for island in answer.islands)
+
+
+def ranked(
+    answers: Sequence[Assembly], puzzle: Puzzle, fixed: Mapping[str, Pose]
+) -> list[Assembly]:
+    """In the solver's order, but what joins nothing comes last."""
+    return sorted(distinct(answers, puzzle), key=lambda answer: not joins_some(answer, fixed))
 
 
 def distinct(answers: Sequence[Assembly], puzzle: Puzzle) -> list[Assembly]:
