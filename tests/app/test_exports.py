@@ -241,6 +241,8 @@ def test_an_export_of_nothing_says_so(server: Live) -> None:
     job = server.wait(server.post(path, {"formats": ["png"]})["job"], "failed")
     assert "no piece" in job["error"]["what"]
     assert server.wait(server.post(path, {"formats": ["json"]})["job"])["result"]["files"]
+    job = server.wait(server.post(path, {"formats": ["zip"]})["job"], "failed")
+    assert "nothing to put into the archive" in job["error"]["what"]
 
 
 def test_the_report_lists_joins_that_pieces_lie_by_and_judged_ones(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from reassembly.app.operations import Discard, Operation, Place, Placement, Repl
 from reassembly.app.puzzles import payload_of
 from reassembly.app.store import Store
 from reassembly.errors import InputError
-from reassembly.io.report import CALIBRATED_SOLVERS
+from reassembly.io.report import CALIBRATED_SOLVERS, CALIBRATION
 
 __all__ = ["Tasks", "default_solver", "proposal_operation", "saved_name"]
 
@@ -26,10 +26,7 @@ LONGEST_PART = 40
 
 FIGURES = {"probability", "gap_mm", "overlap_mm2", "contact_mm"}
 NO_CONFIDENCE = "This solver does not say how sure it is."
-CALIBRATED = (
-    "Confidence was calibrated on made puzzles, painted and broken by this program; for material "
-    "like yours nobody has proven it. Take it as a hint of where to look first."
-)
+CALIBRATED = f"Confidence was {CALIBRATION}. Take it as a hint of where to look first."
 UNCALIBRATED = (
     "Confidence is this solver's own measure and not calibrated: 90 % does not mean that nine in "
     "ten are right. Take it as a hint of where to look first."
@@ -398,6 +395,8 @@ class Tasks:
         rows = self._active_pieces(project_id)
         if not rows and set(formats) - {"json", "zip"}:
             raise InputError("there is no piece to export", "Bring in pieces first")
+        if set(formats) == {"zip"}:
+            raise InputError("there is nothing to put into the archive", "Choose other files too")
         joins = self.store.joins(project_id).joins
         judged = [join for join in joins if join.verdict is not None]
         others = [join for join in joins if join.verdict is None][: max(0, 100 - len(judged))]
