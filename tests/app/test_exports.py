@@ -127,6 +127,8 @@ def test_a_project_comes_back_unchanged_with_its_history(
     old, new = (server.get(f"/projects/{p}") for p in (case.project, project))
     for key in ("name", "note", "pieces", "hypotheses", "judgements"):
         assert old[key] == new[key], key
+    listed = {p["id"]: p["imported_at"] for p in server.get("/projects")}
+    assert listed[case.project] is None and listed[project] > old["changed_at"]
     base = f"/projects/{project}/hypotheses/{case.hypothesis}"
     assert server.get(base)["state"] == server.get(case.base)["state"]
     assert server.get(f"{base}/history") == server.get(f"{case.base}/history")
@@ -239,6 +241,8 @@ def test_an_export_of_nothing_says_so(server: Live) -> None:
     job = server.wait(server.post(path, {"formats": ["png"]})["job"], "failed")
     assert "no piece" in job["error"]["what"]
     assert server.wait(server.post(path, {"formats": ["json"]})["job"])["result"]["files"]
+    job = server.wait(server.post(path, {"formats": ["zip"]})["job"], "failed")
+    assert "nothing to put into the archive" in job["error"]["what"]
 
 
 def test_the_report_lists_joins_that_pieces_lie_by_and_judged_ones(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import psutil
 import pytest
 from shapely import box, unary_union
 
-from reassembly.app.operations import Placement
+from reassembly.app.operations import Placement, Planar
 from reassembly.app.puzzles import pose_of
-from reassembly.app.solving import contradicted, distinct, spread_out
+from reassembly.app.solving import _joins, contradicted, distinct, joins_some, ranked, spread_out
 from reassembly.app.tasks import proposal_operation
 from reassembly.app.worker import REPORT_EVERY_S, Task
 from reassembly.pose import Pose
@@ -317,11 +317,43 @@ def test_a_whole_solve_by_joins_leaves_its_joins_behind(tmp_path: Path) -> None:
             "probability": 1.0,
             "verdict": "accepted",
         }
+
+        # A rejected one stays as it was found, so that the verdict can be taken back.
+        wrong = next(j for j in again["joins"] if j["verdict"] is None)
+        about = {k: wrong[k] for k in ("first", "second", "pose")}
+        server.edit(project, hypothesis, {"op": "judge", **about, "verdict": "rejected"})
+        for start in (
+            lambda: _solve(server, project, hypothesis, solver="joins"),
+            lambda: server.post(f"/projects/{project}/joins", {})["job"],
+        ):
+            server.wait(start(), timeout_s=300)
+            again = listed()
+            assert again["settled"]
+            (kept,) = (j for j in again["joins"] if j["verdict"] == "rejected")
+            assert kept == wrong | {"id": kept["id"], "verdict": "rejected"}
+            chances = [join["probability"] for join in again["joins"]]
+            assert chances == sorted(chances, reverse=True)
         held = [{"op": "lock", "piece": best[k], "locked": True} for k in ("first", "second")]
         server.edit(project, hypothesis, *held)
         solve(solver="joins", seed=1)
         # Locked pieces were not compared with each other: the longer list stays.
         assert listed() == again
+
+
+def test_a_verdict_that_no_search_has_measured_is_measured() -> None:
+    """Such as those of a project that came out of its file."""
+    puzzle = drawn_puzzle(4)
+    assert puzzle.truth is not None
+    a, b, *_ = puzzle.ids
+    lies = puzzle.truth[a].inverse() @ puzzle.truth[b]
+    about = {"first": a, "second": b, "probability": 0.0}
+    known = {"gap_mm": 0.1, "overlap_mm2": 0.2, "contact_mm": 0.3}
+    poses = [Planar.of(pose).model_dump() for pose in (lies, Pose(500.0, 0.0))]
+    near, far, told = _joins(
+        [{**about, "pose": p} for p in poses] + [{**about, "pose": poses[0], **known}], puzzle
+    )
+    assert near.contact_mm > 20.0 > far.contact_mm and near.gap_mm < 5.0
+    assert (told.gap_mm, told.overlap_mm2, told.contact_mm) == (0.1, 0.2, 0.3)
 
 
 def test_answers_that_hardly_differ_are_one() -> None:
@@ -343,6 +375,24 @@ def test_answers_that_hardly_differ_are_one() -> None:
     fewer = answer((a, b, c))
     several = (whole, carried, nudged, shifted, parted, swapped, fewer)
     assert distinct(several, puzzle) == [whole, shifted, parted, fewer]
+
+
+def test_what_joins_nothing_is_no_attempt_and_the_last_of_the_proposals() -> None:
+    puzzle = drawn_puzzle(4)
+    assert puzzle.truth is not None
+    truth = puzzle.truth
+    a, b, c, d = puzzle.ids
+
+    def answer(*islands: str) -> Assembly:
+        return Assembly.of(puzzle, *({i: truth[i] for i in island.split()} for island in islands))
+
+    alone, apart = answer(a), answer(c, d)
+    pair, three, beside = answer(f"{a} {b}"), answer(f"{b} {c} {d}"), answer(a, f"{b} {d}")
+    assert [joins_some(each, {}) for each in (alone, apart, pair, beside)] == [0, 0, 1, 1]
+    assert ranked([alone, pair, apart, three], puzzle, {}) == [pair, three, alone, apart]
+    # What is held lies together anyway.
+    held = {a: truth[a], b: truth[b]}
+    assert ranked([pair, three], puzzle, held) == [three, pair]
 
 
 def test_an_attempt_that_comes_too_soon_is_shown_with_the_next_report() -> None:

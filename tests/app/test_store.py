@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from reassembly.app.operations import (
 )
 from reassembly.app.store import Conflict, Message, Missing, Store, new_id
 from reassembly.errors import InputError
+from reassembly.pose import Pose
 
 ME = schema.Who(author="Ada", client="w1")
 
@@ -200,6 +202,41 @@ def test_every_old_revision_can_be_seen_restored_and_branched(bench: Bench) -> N
     assert branched.placed == 2 and not branched.can_undo
     with pytest.raises(Missing):
         bench.store.state_at(bench.project, bench.hypothesis, 99)
+
+
+def test_the_history_tells_turning_from_moving(bench: Bench) -> None:
+    bench.edit(Scale(piece=bench.ids[1], mm_per_px=1.0))
+    pieces = {piece.id: piece for piece in bench.store.pieces(bench.project)}
+    own = {i: Pose(200.0 * k, 30.0, 0.1 * k) for k, i in enumerate(bench.ids)}
+
+    def said(motion: Pose, *ids: str) -> str:
+        """What becomes of pieces that are carried along by a motion of the board."""
+        for i in ids:
+            own[i] = motion @ own[i]
+        bench.edit(*(Place(piece=i, **Planar.of(own[i]).model_dump()) for i in ids))
+        return bench.store.history(bench.project, bench.hypothesis, None, 1)[0].summary
+
+    def about(angle: float, *ids: str) -> Pose:
+        middles = [own[i].apply([pieces[i].centroid_mm])[0] for i in ids]
+        x, y = np.average(middles, axis=0, weights=[pieces[i].area_mm2 for i in ids])
+        return Pose(x, y) @ Pose(0.0, 0.0, angle) @ Pose(-x, -y)
+
+    a, b, c = bench.ids
+    assert said(Pose(0.0, 0.0), a, b, c) == "moved 3 pieces"  # Out of the tray.
+    assert said(about(0.3, a), a) == "turned A"
+    assert said(Pose(0.1, 0.0), a) == "moved A"
+    assert said(Pose(0.0, 4.0) @ about(-0.2, a), a) == "moved and turned A"
+    assert said(about(3.0, a, b), a, b) == "turned A and B"
+    assert said(about(0.5, c), a, b, c) == "moved and turned 3 pieces"
+    # A typed angle turns a piece about the origin of its frame, far from its middle.
+    placement = bench.state().placements[a]
+    bench.edit(Place(piece=a, x_mm=placement.x_mm, y_mm=placement.y_mm, rotation_deg=77.0))
+    assert bench.store.history(bench.project, bench.hypothesis, None, 1)[0].summary == "turned A"
+    bench.edit(
+        *(Place(piece=i, x_mm=0.0, y_mm=0.0, rotation_deg=40.0 * k) for k, i in enumerate([a, b]))
+    )
+    (event,) = bench.store.history(bench.project, bench.hypothesis, None, 1)
+    assert event.summary == "moved and turned A and B"
 
 
 def test_a_refused_operation_takes_its_whole_edit_with_it(bench: Bench) -> None:

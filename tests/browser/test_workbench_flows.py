@@ -521,6 +521,14 @@ def test_exports_and_the_project_comes_back_unchanged(
     dialog.get_by_role("button", name="Export", exact=True).click()
     dialog.get_by_text("Ready").wait_for(timeout=60_000)
     assert list(downloads(hands).values()) == saved
+    # In the list, the copy is told from its original.
+    page.goto(hands.server.url)
+    page.locator(".project-list li").nth(1).wait_for()
+    told = {a.get_attribute("href"): a.inner_text() for a in page.locator(".project-list a").all()}
+    assert ["imported" in words for words in (told.pop(f"#/p/{first}"), *told.values())] == [
+        False,
+        True,
+    ]
 
 
 def test_the_first_page_is_ready_soon(hands: Hands, server: Server) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import pytest
 from PIL import Image
 
 from reassembly.app.store import Store
-from reassembly.pose import Pose, wrap_deg
+from reassembly.pose import SAME_DEG, SAME_MM, Pose, wrap_deg
 from reassembly.solvers import available_solvers
 from reassembly.synthetic.make import make_puzzle, recipe
 from tests.browser.workbench import (
@@ -84,10 +85,14 @@ def list_true_joins(hands: Hands) -> int:
             | {"rotation_deg": lies.rotation_deg, "probability": 0.9 - rank / 10}
             | {"gap_mm": 0.4, "overlap_mm2": 1.5, "contact_mm": 60.0}
         )
+    list_joins(hands, joins)
+    return len(joins)
+
+
+def list_joins(hands: Hands, joins: list[dict[str, Any]]) -> None:
     store = Store(hands.server.workspace, lambda *_: None)
     store.set_joins(hands.project, joins, store.join_basis(hands.project)[0])
     store.close()
-    return len(joins)
 
 
 def test_joins_are_shown_tried_and_judged(hands: Hands) -> None:
@@ -128,6 +133,26 @@ def test_joins_are_shown_tried_and_judged(hands: Hands) -> None:
     )
 
 
+def test_the_page_tells_joins_apart_as_python_does(hands: Hands) -> None:
+    puzzle = drawn_puzzle(5, seed=2)
+    ids = {piece["name"]: piece["id"] for piece in hands.pieces()}
+    first, second, *_ = puzzle.ids
+    # The second piece further and further away; of those that are one to a person the best is told.
+    joins = [
+        {"first": ids[first], "second": ids[second], "x_mm": x_mm, "y_mm": 0.0}
+        | {"rotation_deg": 0.0, "probability": 0.9 - rank / 10}
+        | {"gap_mm": 0.4, "overlap_mm2": 1.5, "contact_mm": 60.0}
+        for rank, x_mm in enumerate((0.0, SAME_MM - 0.1, SAME_MM + 0.1, 2 * SAME_MM))
+    ]
+    joins.append({**joins[0], "rotation_deg": SAME_DEG - 0.1, "probability": 0.1})
+    list_joins(hands, joins)
+    hands.page.get_by_role("button", name=f"{first}.").press("Enter")
+    hands.tab("Joins")
+    cards = hands.page.locator(".join")
+    cards.first.wait_for()
+    assert [re.findall(r"\d+ %", card.inner_text()) for card in cards.all()] == [["90 %"], ["70 %"]]
+
+
 def test_the_next_solve_honours_both_verdicts(hands: Hands) -> None:
     assert not available_solvers()["joins"].missing_weights()
     page = hands.page
@@ -155,6 +180,15 @@ def test_the_next_solve_honours_both_verdicts(hands: Hands) -> None:
     placements = hands.state()["placements"]
     assert holds(placements, verdicts["accepted"])
     assert not holds(placements, verdicts["rejected"])
+    # The rejected one is still listed, and the verdict can be taken back.
+    hands.tab("Joins")
+    card = page.locator(".join.rejected")
+    card.wait_for()
+    card.get_by_role("button", name="Reject").click()
+    card.wait_for(state="detached")
+    hands.wait_saved()
+    left = hands.server.get(f"/api/projects/{hands.project}")["judgements"]
+    assert left == [verdicts["accepted"]]
 
 
 def test_after_a_whole_solve_joins_are_there_at_once(hands: Hands) -> None:

@@ -129,6 +129,53 @@ def test_an_island_of_its_own_and_opacity(hands: Hands) -> None:
     assert hands.placed()[second]["opacity"] == pytest.approx(0.8)
 
 
+def test_names_of_islands_never_run_into_each_other(hands: Hands) -> None:
+    page = hands.page
+    # In every frame that the board paints, which words it writes, and where.
+    page.evaluate(
+        """() => {
+          window.written = [];
+          const paint = CanvasRenderingContext2D.prototype.fillText;
+          CanvasRenderingContext2D.prototype.fillText = function (words, x, y) {
+            const at = document.timeline.currentTime;
+            const wide = this.measureText(words).width;
+            window.written.push([at, words, [x, y - 11, x + wide, y]]);
+            return paint.call(this, words, x, y);
+          };
+        }"""
+    )
+
+    def names() -> dict[str, Box]:
+        """Of islands, by letter, as the last frame has them."""
+        frames = page.evaluate("window.written")
+        last = [row for row in frames if row[0] == frames[-1][0]]
+        found = {}
+        for _, words, box in last:
+            letter = re.fullmatch(r"(?:Island )?([A-Z])(?: · .*)?", words)
+            assert letter is not None, words
+            found[letter[1]] = tuple(box)
+        return found
+
+    first, second = two_neighbours(hands)
+    others = sorted(hands.placed().keys() - {first, second})
+    for island, name in enumerate([first, second, *others[:2]], start=2):
+        hands.click(name)
+        page.keyboard.press("i")
+        page.get_by_label("Island").select_option(str(island))
+    hands.wait_saved()
+    page.keyboard.press("Escape")
+    shown = []
+    page.mouse.move(600, 450)
+    for _ in range(12):
+        page.mouse.wheel(0, 240)
+        hands.settle()
+        boxes = list(names().values())
+        assert not any(meet(one, other) for k, one in enumerate(boxes) for other in boxes[:k])
+        shown.append(set(names()))
+    # Far away there is room for one, and that is the one with most pieces.
+    assert len(shown[0]) > len(shown[-1]) >= 1 and "A" in set.intersection(*shown)
+
+
 def test_colours_are_matched_to_the_first_chosen(hands: Hands) -> None:
     first, second = two_neighbours(hands)
     hands.click(first)

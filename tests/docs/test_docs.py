@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import zipfile
 from dataclasses import replace
@@ -155,3 +156,12 @@ def test_python_that_is_not_run_is_at_least_python():
     for block in ALL:
         if block.kind == "python":
             compile(block.text, block.name, "exec")
+
+
+def test_the_workbench_page_and_its_doc_name_the_same_exports():
+    dialog = (ROOT / "frontend/src/dialogs/ExportDialog.tsx").read_text(encoding="utf-8")
+    offered = re.findall(r'^  \w+: \["(\w+)"', dialog, re.MULTILINE)
+    doc = (ROOT / "docs/workbench.md").read_text(encoding="utf-8")
+    table = doc.partition("## Take it away")[2].partition("\n\nFiles")[0]
+    told = re.findall(r"^\| (\w+) \|", table, re.MULTILINE)
+    assert told == ["what", *(name.lower() for name in offered)]

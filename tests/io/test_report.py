@@ -5,6 +5,7 @@ import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from PIL import Image
 from shapely.geometry import Point
 
 from reassembly.io.render import lay_out
-from reassembly.io.report import report_html
+from reassembly.io.report import CALIBRATION, report_html
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Fragment, Provenance, Puzzle
 from tests.assemblies import HOSTILE, SPACED, incomplete_assembly
@@ -214,3 +215,13 @@ def test_fifty_noisy_pieces_stay_small() -> None:
     html, page = report(Assembly.of(Puzzle("p", pieces), poses))
     assert len(html) < 4_000_000
     assert max(picture(page.all("image")[1]["href"]).size) <= 1600
+
+
+def test_what_is_said_of_calibration_is_what_was_measured() -> None:
+    results = Path(__file__).parents[2] / "docs" / "results" / "joins.md"
+    measured = results.read_text(encoding="utf-8").partition("## Do probabilities mean")[2]
+    said = re.findall(r"0\.\d+", CALIBRATION)
+    told = re.findall(
+        r"calibration error is \**(0\.\d+)\**(?:[^.|]*?\s(0\.\d+)\son `paper`)?", measured
+    )
+    assert said == [figure for each in told for figure in each if figure]

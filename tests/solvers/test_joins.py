@@ -123,6 +123,17 @@ def test_what_no_join_that_is_trusted_holds_is_left_out(puzzle, solver):
     assert set(answer.islands[0]) == set(puzzle.truth)
 
 
+def test_a_large_piece_alone_gives_way_to_those_that_join(puzzle, solver):
+    a, b = min(met_in(puzzle))
+    large = replace(drawn_puzzle(3, seed=9, size_px=500).fragments[0], id="large")
+    assert large.area_mm2 > puzzle[a].area_mm2 + puzzle[b].area_mm2
+    truth = {i: puzzle.truth[i] for i in (a, b)}
+    three = Puzzle("three", (puzzle[a], puzzle[b], large), truth, strays=frozenset({"large"}))
+    finder = Knowing(three, solver.finder)
+    answer = ra.solve(three, with_settings(solver, finder=finder, trust=0.5))
+    assert [set(island) for island in answer.islands] == [{a, b}]
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_locked_pieces_never_move_and_the_rest_comes_to_them(puzzle, solver, count):
     """Wherever the search joins them to others."""

@@ -25,6 +25,8 @@ export interface ProjectSummary {
   name: string;
   created_at: string;
   changed_at: string;
+  /** When it came out of a project file, if it did. */
+  imported_at: string | null;
   pieces: number;
   hypotheses: number;
 }
@@ -142,6 +144,12 @@ export interface SolveResult {
   warnings: string[];
 }
 
+/** What differs by less in both is the same place to a person, and the same join. */
+export interface SamePlace {
+  mm: number;
+  deg: number;
+}
+
 export interface Project {
   id: Id;
   name: string;
@@ -150,6 +158,7 @@ export interface Project {
   pieces: Piece[];
   hypotheses: HypothesisSummary[];
   judgements: Judgement[];
+  same_place: SamePlace;
   jobs: Job[];
 }
 

@@ -1,6 +1,6 @@
 /** What helps to see and to measure: selection, islands, guides, rulers, gaps. Never part of a picture. */
 import type { Fit, Guide, Id } from "../api/types";
-import { grow, joinBoxes } from "../geometry/polygon";
+import { grow, joinBoxes, meets, type Box } from "../geometry/polygon";
 import type { Point, Pose } from "../geometry/pose";
 import { roundLength, sayLength, trim } from "../geometry/scale";
 import { toScreen } from "./camera";
@@ -11,6 +11,7 @@ import { boxOfItem, centreOf, islandName, islandsOf, type Item, type Poses } fro
 
 export const RULER_PX = 20;
 const FONT = "11px system-ui, sans-serif";
+const LINE_PX = 13;
 
 export interface Marks {
   items: readonly Item[];
@@ -83,7 +84,10 @@ function paintIslands(canvas: Canvas, marks: Marks): void {
   context.font = FONT;
   context.textBaseline = "bottom";
   context.textAlign = "left";
-  for (const [island, items] of islands) {
+  // Where names would run into each other, the island of more pieces keeps its own.
+  const written: Box[] = [];
+  const largest = [...islands].sort(([i, a], [k, b]) => b.length - a.length || i - k);
+  for (const [island, items] of largest) {
     const box = grow(
       joinBoxes(items.map((item) => boxOfItem(item, poseOf(marks, item)))),
       10 / camera.px_per_mm,
@@ -98,13 +102,20 @@ function paintIslands(canvas: Canvas, marks: Marks): void {
     context.fillStyle = ink.text;
     const pieces = items.length === 1 ? "1 piece" : `${items.length} pieces`;
     const room = right - left;
-    const words =
-      room > 300
-        ? `Island ${islandName(island)} · ${pieces} · place relative to the others unknown`
-        : room > 110
-          ? `Island ${islandName(island)} · ${pieces}`
-          : islandName(island);
-    context.fillText(words, left + 2, top - 4);
+    const name = islandName(island);
+    const short = `Island ${name} · ${pieces}`;
+    const wordings = [name];
+    if (room > 110) wordings.unshift(short);
+    if (room > 300) wordings.unshift(`${short} · place relative to the others unknown`);
+    for (const words of wordings) {
+      const [x, y] = [left + 2, top - 4];
+      const end = x + context.measureText(words).width;
+      const around = grow({ left: x, top: y - LINE_PX, right: end, bottom: y }, 2);
+      if (written.some((other) => meets(other, around))) continue;
+      context.fillText(words, x, y);
+      written.push(around);
+      break;
+    }
   }
 }
 

@@ -17,7 +17,7 @@ const FORMATS: Record<string, readonly [name: string, text: string]> = {
   geojson: ["Outlines", "GeoJSON, for QuPath and GIS"],
   assembly: ["Assembly", "JSON of the poses, for this package’s commands"],
   json: ["Project", "JSON with everything; drop it here to open it again"],
-  zip: ["Archive", "All of these in one zip"],
+  zip: ["Archive", "What is chosen above, in one zip too"],
 };
 
 interface Exported {

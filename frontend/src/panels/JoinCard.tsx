@@ -34,14 +34,12 @@ export function JoinCard({
   board: RefObject<Board | null>;
 }) {
   const project = useStore(bench, (now) => now.project?.id ?? "");
-  const verdict = useStore(bench, (now) => verdictOn(join, listed, now.judgements, now.pieces));
+  const verdict = useStore(bench, (now) => verdictOn(join, listed, now.judgements, now));
   const against = useStore(
     bench,
     (now) =>
       verdict === "accepted" &&
-      contradicted(now.judgements, now.state, now.pieces).some((one) =>
-        sameJoin(one, join, now.pieces),
-      ),
+      contradicted(now.judgements, now.state, now).some((one) => sameJoin(one, join, now)),
   );
   const [why, setWhy] = useState(false);
   const partner = join.first === piece.id ? join.second : join.first;

@@ -73,10 +73,12 @@ export function Projects() {
 }
 
 function ProjectRow({ project }: { project: ProjectSummary }) {
+  // A project that was opened from its file is told from its original.
+  const imported = project.imported_at && `imported ${sayWhen(project.imported_at)}`;
   const remove = () =>
     open({
       kind: "confirm",
-      title: `Delete “${project.name}”?`,
+      title: `Delete “${project.name}”${imported ? `, ${imported}` : ""}?`,
       text: "Its pieces, hypotheses and history are gone for good. Export the project first if you may want it again.",
       action: "Delete",
       done: () =>
@@ -93,9 +95,14 @@ function ProjectRow({ project }: { project: ProjectSummary }) {
           {count(project.pieces, "piece", "pieces")} ·{" "}
           {count(project.hypotheses, "hypothesis", "hypotheses")} · changed{" "}
           {sayWhen(project.changed_at)}
+          {imported && ` · ${imported}`}
         </span>
       </a>
-      <IconButton icon="close" label={`Delete ${project.name}`} onClick={remove} />
+      <IconButton
+        icon="close"
+        label={`Delete ${project.name}${imported ? `, ${imported}` : ""}`}
+        onClick={remove}
+      />
     </li>
   );
 }

@@ -206,7 +206,8 @@ function Contradictions() {
   const judgements = useStore(bench, (now) => now.judgements);
   const state = useStore(bench, (now) => now.state);
   const pieces = useStore(bench, (now) => now.pieces);
-  return contradicted(judgements, state, pieces).map(({ first, second }) => (
+  const same_place = useStore(bench, (now) => now.same_place);
+  return contradicted(judgements, state, { pieces, same_place }).map(({ first, second }) => (
     <p key={`${first} ${second}`} className="caution">
       <Icon name="warning" />
       {nameOf(first)} and {nameOf(second)} are locked otherwise than the join you accepted. Unlock

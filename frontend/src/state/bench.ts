@@ -8,6 +8,7 @@ import type {
   Piece,
   Preview,
   ProjectSummary,
+  SamePlace,
   State,
 } from "../api/types";
 import { placementOf } from "./operations";
@@ -37,6 +38,7 @@ export interface Bench {
   pieces: readonly Piece[];
   hypotheses: readonly HypothesisSummary[];
   judgements: readonly Judgement[];
+  same_place: SamePlace;
   jobs: Readonly<Record<Id, Job>>;
   hypothesis: Id | null;
   /** The open hypothesis, with changes that are on their way to the server. */
@@ -68,6 +70,7 @@ export const bench = createStore<Bench>({
   pieces: [],
   hypotheses: [],
   judgements: [],
+  same_place: { mm: 0, deg: 0 },
   jobs: {},
   hypothesis: null,
   state: NOTHING,

@@ -1,5 +1,15 @@
 /** What an operation does to a hypothesis and to the project; the server does the same. */
-import type { Guide, Id, Judgement, Op, Piece, Placement, State, Verdict } from "../api/types";
+import type {
+  Guide,
+  Id,
+  Judgement,
+  Op,
+  Piece,
+  Placement,
+  SamePlace,
+  State,
+  Verdict,
+} from "../api/types";
 import { apply, compose, inverse, wrapDeg } from "../geometry/pose";
 
 export const IN_TRAY: Placement = {
@@ -101,11 +111,13 @@ export function needsPieces(operations: readonly Op[]): boolean {
   return operations.some((op) => op.op === "picture" || op.op === "scale");
 }
 
-/** As the server has it. */
-const SAME_MM = 12;
-const SAME_DEG = 12;
-
 type Joined = Pick<Judgement, "first" | "second" | "pose">;
+
+/** What it takes to tell joins apart. */
+interface Known {
+  pieces: readonly Piece[];
+  same_place: SamePlace;
+}
 
 /** How far two joins of the same pieces carry the second one apart; `null` for other pieces. */
 function between(
@@ -124,9 +136,9 @@ function between(
 }
 
 /** Whether two joins are one to a person: seen from the same piece, the other lies nearly alike. */
-export function sameJoin(a: Joined, b: Joined, pieces: readonly Piece[]): boolean {
+export function sameJoin(a: Joined, b: Joined, { pieces, same_place }: Known): boolean {
   const apart = between(a, b, pieces);
-  return apart !== null && apart.mm < SAME_MM && apart.deg < SAME_DEG;
+  return apart !== null && apart.mm < same_place.mm && apart.deg < same_place.deg;
 }
 
 /** The verdict on one of the joins listed; of several nearly alike, one alone can be accepted. */
@@ -134,12 +146,12 @@ export function verdictOn(
   join: Joined,
   listed: readonly Joined[],
   judgements: readonly Judgement[],
-  pieces: readonly Piece[],
+  known: Known,
 ): Verdict | null {
-  const about = judgements.find((one) => sameJoin(one, join, pieces));
+  const about = judgements.find((one) => sameJoin(one, join, known));
   if (about?.verdict !== "accepted") return about?.verdict ?? null;
   const away = (one: Joined) => {
-    const apart = between(about, one, pieces);
+    const apart = between(about, one, known.pieces);
     return apart ? apart.mm + apart.deg : Infinity;
   };
   return listed.some((other) => away(other) < away(join)) ? null : "accepted";
@@ -149,14 +161,14 @@ export function verdictOn(
 export function contradicted(
   judgements: readonly Judgement[],
   state: State,
-  pieces: readonly Piece[],
+  known: Known,
 ): Judgement[] {
   return judgements.filter((judgement) => {
     const { first, second, verdict } = judgement;
     const [one, other] = [placementOf(state, first), placementOf(state, second)];
     if (verdict !== "accepted" || !one.locked || !other.locked) return false;
     if (one.island !== other.island) return true;
-    return !sameJoin(judgement, { first, second, pose: compose(inverse(one), other) }, pieces);
+    return !sameJoin(judgement, { first, second, pose: compose(inverse(one), other) }, known);
   });
 }
 
@@ -164,12 +176,12 @@ export function judgementsAfter(
   judgements: readonly Judgement[],
   operations: readonly Op[],
   author: string,
-  pieces: readonly Piece[],
+  known: Known,
 ): readonly Judgement[] {
   let now = judgements;
   for (const op of operations) {
     if (op.op !== "judge") continue;
-    now = now.filter((judgement) => !sameJoin(judgement, op, pieces));
+    now = now.filter((judgement) => !sameJoin(judgement, op, known));
     if (op.verdict === null) continue;
     const { first, second, pose, verdict } = op;
     now = [...now, { first, second, pose, verdict, author, at: new Date().toISOString() }];

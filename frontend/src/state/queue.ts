@@ -117,7 +117,7 @@ function drop(): void {
 function holdForProject(operations: readonly Op[], author: string): void {
   const now = bench.get();
   const pieces = piecesAfter(now.pieces, operations);
-  const judgements = judgementsAfter(now.judgements, operations, author, pieces);
+  const judgements = judgementsAfter(now.judgements, operations, author, { ...now, pieces });
   if (pieces !== now.pieces || judgements !== now.judgements) {
     bench.set({ pieces, judgements, joins_version: now.joins_version + 1 });
   }

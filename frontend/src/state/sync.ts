@@ -90,6 +90,7 @@ async function fetchProject(id: Id) {
     pieces: project.pieces,
     hypotheses: project.hypotheses,
     judgements: project.judgements,
+    same_place: project.same_place,
     jobs: Object.fromEntries(project.jobs.map((job) => [job.id, job])),
   });
   document.title = `${project.name} · reassembly`;

@@ -97,6 +97,7 @@ MIGRATIONS: list[list[str]] = [
     ],
     ["ALTER TABLE projects ADD COLUMN draft BOOLEAN NOT NULL DEFAULT 0"],
     ["ALTER TABLE join_searches ADD COLUMN verdicts TEXT NOT NULL DEFAULT ''"],
+    ["ALTER TABLE projects ADD COLUMN imported_at TEXT"],
 ]
 """What to do to reach version 1, 2, ... Once released, a step is never changed."""
 
@@ -118,6 +119,8 @@ class ProjectRow(Base):
     """Grows with every change, and numbers the messages of the stream."""
     draft: Mapped[bool] = mapped_column(default=False)
     """Made for an import: nothing to anybody until its first pieces have come in."""
+    imported_at: Mapped[str | None] = mapped_column(default=None)
+    """When it came out of a project file, which tells it from its original."""
 
 
 class PictureRow(Base):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -17,6 +18,8 @@ from reassembly.app.operations import (
     Discard,
     Judge,
     Operation,
+    Place,
+    Placement,
     ProjectOperation,
     ReplaceAll,
     Scale,
@@ -28,12 +31,16 @@ from reassembly.app.operations import (
 )
 from reassembly.app.rows import Missing, now
 from reassembly.errors import InputError
+from reassembly.pose import wrap_deg
 
 __all__ = ["Message", "append", "edit_message", "state_at"]
 
 Message = tuple[str, int | None, dict[str, Any]]
 """Of the stream: the event's name, its sequence number, its data."""
 PROJECT_OPERATIONS = (Judge, Describe, Scale, Discard, SetPicture)
+
+STILL = 0.01
+"""Millimetres or degrees that nobody calls a change."""
 
 
 def append(
@@ -49,6 +56,7 @@ def append(
     project_id = row.project_id
     names: dict[str, str] = {row.id: row.name for row in session.execute(_names(project_id))}
     state = rows.state_of(row)
+    before = dict(state.placements)
     done: list[Operation] = []
     inverse: list[Operation] = []
     for operation in operations:
@@ -68,6 +76,10 @@ def append(
     row.revision += 1
     state.revision = row.revision
     row.state = state.model_dump_json(exclude_defaults=True)
+    if summary is None:
+        moved = {o.piece: before.get(o.piece) for o in done if isinstance(o, Place)}
+        placed = _word_for_placed(session, project_id, moved, state.placements)
+        summary = describe_in_words(done, names, placed)
     event = db.EventRow(
         project_id=project_id,
         hypothesis_id=row.id,
@@ -77,7 +89,7 @@ def append(
         author=author,
         client=client,
         kind=kind,
-        summary=describe_in_words(done, names) if summary is None else summary,
+        summary=summary,
         operations=_dump(done),
         inverse=_dump(inverse),
         undo_next=0,
@@ -86,6 +98,29 @@ def append(
     )
     session.add(event)
     return event
+
+
+def _word_for_placed(
+    session: Session,
+    project_id: str,
+    before: Mapping[str, Placement | None],
+    after: Mapping[str, Placement],
+) -> str:
+    """Pieces were moved; turned, each in its place or all about their common middle; or both."""
+    pairs = {i: (old, after[i]) for i, old in before.items() if old and old.placed and i in after}
+    turns = [wrap_deg(new.rotation_deg - old.rotation_deg) for old, new in pairs.values()]
+    if len(pairs) < len(before) or max(map(abs, turns), default=0.0) < STILL:
+        return "moved"
+    if any(abs(wrap_deg(turn - turns[0])) > STILL for turn in turns):
+        return "moved and turned"
+    middles, areas = rows.centroids_of(session, project_id), rows.areas_of(session, project_id)
+    shifts = [
+        new.pose().apply([middles[i]]) - old.pose().apply([middles[i]])
+        for i, (old, new) in pairs.items()
+    ]
+    shift = np.average(np.concatenate(shifts), axis=0, weights=[areas[i] for i in pairs])
+    typed = all((old.x_mm, old.y_mm) == (new.x_mm, new.y_mm) for old, new in pairs.values())
+    return "turned" if typed or np.hypot(*shift) < STILL else "moved and turned"
 
 
 def _names(project_id: str) -> Any:

@@ -12,7 +12,7 @@ from reassembly.app.puzzles import fragment_of, pose_of, unique_labels
 from reassembly.app.worker import Task
 from reassembly.io.files import output_folder
 from reassembly.io.markup import share, xml_text
-from reassembly.io.report import BY_HAND
+from reassembly.io.report import BY_HAND, CALIBRATION
 from reassembly.pose import same_place
 from reassembly.puzzle import Assembly, Provenance, Puzzle
 
@@ -117,8 +117,7 @@ def _add_joins(report: Path, payload: dict[str, Any], assembly: Assembly) -> Non
     if rows:
         note = (
             "Those by which pieces lie here, and those that people judged. Verdicts are people's; "
-            "probabilities are the program's, calibrated on made puzzles and unproven for such "
-            "material."
+            f"the probability is the program's, {CALIBRATION}."
         )
         sections.append(_table("Joins", JOIN_COLUMNS, rows, note, safe))
     noted = [

@@ -484,15 +484,19 @@ WORDS = {
 }
 
 
-def describe_in_words(operations: Sequence[Operation], names: dict[str, str]) -> str:
+def describe_in_words(
+    operations: Sequence[Operation], names: dict[str, str], placed: str = WORDS["place"]
+) -> str:
     """What was done, for people: `moved A12`, `locked 3 pieces`.
 
     Args:
         names: by id, the pieces' names.
+        placed: the word for what became of pieces that were placed.
     """
     parts: dict[str, list[str]] = {}
     for operation in operations:
         word, pieces = _word_and_pieces(operation)
+        word = placed if isinstance(operation, Place) else word
         parts.setdefault(word, []).extend(pieces)
     said = []
     for word, pieces in list(parts.items())[:3]:

@@ -328,6 +328,13 @@ def centroids_of(session: Session, project_id: str) -> dict[str, tuple[float, fl
     return {row.id: _centroid_mm(row, facts[row.picture]) for row in rows}
 
 
+def areas_of(session: Session, project_id: str) -> dict[str, float]:
+    """By piece, mm²."""
+    rows = session.scalars(in_order(db.PieceRow, project_id)).all()
+    facts = _facts_of(session, {row.picture for row in rows})
+    return {row.id: facts[row.picture].area_px * row.mm_per_px**2 for row in rows}
+
+
 def _centroid_mm(row: db.PieceRow, picture: _Facts) -> tuple[float, float]:
     x, y = row.frame_width_px / 2 - row.left_px, row.frame_height_px / 2 - row.top_px
     scale = row.mm_per_px

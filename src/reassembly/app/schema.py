@@ -19,6 +19,7 @@ from reassembly.app.operations import (
     Text,
     Title,
 )
+from reassembly.pose import SAME_DEG, SAME_MM
 
 __all__ = [
     "About",
@@ -55,6 +56,7 @@ __all__ = [
     "Rename",
     "Restore",
     "Ruler",
+    "SamePlace",
     "SolveRequest",
     "SolverInfo",
     "SplitRequest",
@@ -145,6 +147,8 @@ class ProjectSummary(BaseModel):
     name: str
     created_at: str
     changed_at: str
+    imported_at: str | None
+    """When it came out of a project file, if it did."""
     pieces: int
     hypotheses: int
 
@@ -280,6 +284,13 @@ class JobStarted(BaseModel):
     job: Job
 
 
+class SamePlace(BaseModel):
+    """What differs by less in both is the same place to a person, and the same join."""
+
+    mm: float = SAME_MM
+    deg: float = SAME_DEG
+
+
 class Project(BaseModel):
     """A project with all but the placements."""
 
@@ -292,6 +303,7 @@ class Project(BaseModel):
     pieces: list[Piece]
     hypotheses: list[HypothesisSummary]
     judgements: list[Judgement]
+    same_place: SamePlace = SamePlace()
     jobs: list[Job]
 
 

@@ -25,6 +25,8 @@ __all__ = [
     "JUDGED_SOLVER",
     "contradicted",
     "distinct",
+    "joins_some",
+    "ranked",
     "search_joins",
     "solve_pieces",
     "spread_out",
@@ -57,7 +59,7 @@ def solve_pieces(task: Task) -> dict[str, Any]:
     beside = payload["beside_mm"]
 
     def show(step: Progress) -> None:
-        preview = step.preview
+        preview = step.preview if step.preview and joins_some(step.preview, fixed) else None
         shown = None if preview is None else lambda: spread_out(preview, puzzle, fixed, beside)
         task.report(0.02 + 0.96 * step.fraction, step.stage, shown)
 
@@ -65,7 +67,7 @@ def solve_pieces(task: Task) -> dict[str, Any]:
     found: list[Join] = []
     verdicts = len(payload["accepted"]) + len(payload["rejected"])
     if payload["solver"] == JUDGED_SOLVER:
-        told = {k: _joins(payload[k]) for k in ("accepted", "rejected")}
+        told = {k: _joins(payload[k], puzzle) for k in ("accepted", "rejected")}
         told |= {"trust": payload["trust"], "tell": found.extend}
         _tell_of_unheard(payload, puzzle, fixed)
     elif verdicts:
@@ -88,11 +90,25 @@ def solve_pieces(task: Task) -> dict[str, Any]:
                 "confidence": _overall(assembly),
                 "poses": spread_out(assembly, puzzle, fixed, beside),
             }
-            for assembly in distinct((answer, *answer.alternatives), puzzle)
+            for assembly in ranked((answer, *answer.alternatives), puzzle, fixed)
         ],
-        "joins": _listed([*told["accepted"], *found]) if told and payload["whole"] else None,
+        "joins": _listed([*told["accepted"], *told["rejected"], *found])
+        if told and payload["whole"]
+        else None,
         "basis": payload["basis"],
     }
+
+
+def joins_some(answer: Assembly, fixed: Mapping[str, Pose]) -> bool:
+    """Whether any two pieces lie together, not only those that are fixed."""
+    return any(len(island) > 1 and not island.keys() <= fixed.keys() for island in answer.islands)
+
+
+def ranked(
+    answers: Sequence[Assembly], puzzle: Puzzle, fixed: Mapping[str, Pose]
+) -> list[Assembly]:
+    """In the solver's order, but what joins nothing comes last."""
+    return sorted(distinct(answers, puzzle), key=lambda answer: not joins_some(answer, fixed))
 
 
 def distinct(answers: Sequence[Assembly], puzzle: Puzzle) -> list[Assembly]:
@@ -177,18 +193,20 @@ def search_joins(task: Task) -> dict[str, Any]:
     def show(step: Progress) -> None:
         task.report(0.02 + 0.96 * step.fraction, step.stage)
 
+    rejected = _joins(payload["rejected"], puzzle)
     found = find_joins(
         puzzle,
         seed=payload["seed"],
-        accepted=_joins(payload["accepted"]),
-        rejected=_joins(payload["rejected"]),
+        accepted=_joins(payload["accepted"], puzzle),
+        rejected=rejected,
         progress=show,
     )
-    return {"joins": _listed(found), "basis": payload["basis"]}
+    return {"joins": _listed([*found, *rejected]), "basis": payload["basis"]}
 
 
 def _listed(joins: Sequence[Join]) -> list[dict[str, Any]]:
-    """Joins as columns of `JoinRow`, the most probable first."""
+    """Joins as columns of `JoinRow`, the most probable first; rejected ones are among them, so that
+    the verdict can be taken back."""
     return [
         {
             "first": join.first,
@@ -205,21 +223,24 @@ def _listed(joins: Sequence[Join]) -> list[dict[str, Any]]:
     ]
 
 
-def _joins(judged: Sequence[Mapping[str, Any]]) -> list[Join]:
+def _joins(judged: Sequence[Mapping[str, Any]], puzzle: Puzzle) -> list[Join]:
+    """Verdicts as joins; those that no search has measured are measured here."""
     from reassembly.matching.joins import Join
+    from reassembly.matching.rim import motion_of, rims_of
+    from reassembly.matching.strip import strips
 
-    return [
-        Join(
-            first=verdict["first"],
-            second=verdict["second"],
-            pose=pose_of(verdict["pose"]),
-            probability=1.0,
-            gap_mm=verdict["gap_mm"],
-            overlap_mm2=verdict["overlap_mm2"],
-            contact_mm=verdict["contact_mm"],
-        )
-        for verdict in judged
-    ]
+    new = {i for v in judged if "gap_mm" not in v for i in (v["first"], v["second"])}
+    rims = rims_of(Puzzle(puzzle.id, tuple(puzzle[i] for i in sorted(new)))) if new else {}
+    joins = []
+    for v in judged:
+        a, b, pose = v["first"], v["second"], pose_of(v["pose"])
+        if "gap_mm" in v:
+            gap, overlap, contact = v["gap_mm"], v["overlap_mm2"], v["contact_mm"]
+        else:
+            _, figures = strips(rims[a], rims[b], motion_of(pose, rims[a], rims[b])[None])
+            contact, gap, _, overlap, _ = figures[0].tolist()
+        joins.append(Join(a, b, pose, v["probability"], gap, overlap, contact))
+    return joins
 
 
 def _overall(assembly: Assembly) -> float | None:

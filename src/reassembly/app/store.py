@@ -80,6 +80,7 @@ class Store:
                     name=row.name,
                     created_at=row.created_at,
                     changed_at=row.changed_at,
+                    imported_at=row.imported_at,
                     pieces=pieces.get(row.id, 0),
                     hypotheses=hypotheses.get(row.id, 0),
                 )

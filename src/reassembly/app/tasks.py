@@ -17,18 +17,16 @@ from reassembly.app.operations import Discard, Operation, Place, Placement, Repl
 from reassembly.app.puzzles import payload_of
 from reassembly.app.store import Store
 from reassembly.errors import InputError
-from reassembly.io.report import CALIBRATED_SOLVERS
+from reassembly.io.report import CALIBRATED_SOLVERS, CALIBRATION
 
 __all__ = ["Tasks", "default_solver", "proposal_operation", "saved_name"]
 
 LONGEST_PART = 40
 """Letters of a project's or hypothesis's name in those of exported files."""
 
+FIGURES = {"probability", "gap_mm", "overlap_mm2", "contact_mm"}
 NO_CONFIDENCE = "This solver does not say how sure it is."
-CALIBRATED = (
-    "Confidence was calibrated on made puzzles, painted and broken by this program; for material "
-    "like yours nobody has proven it. Take it as a hint of where to look first."
-)
+CALIBRATED = f"Confidence was {CALIBRATION}. Take it as a hint of where to look first."
 UNCALIBRATED = (
     "Confidence is this solver's own measure and not calibrated: 90 % does not mean that nine in "
     "ten are right. Take it as a hint of where to look first."
@@ -241,19 +239,23 @@ class Tasks:
         return [row for row in self.store.piece_rows(project_id) if not row.discarded]
 
     def _verdicts(self, project_id: str, among: set[str]) -> dict[str, list[dict[str, Any]]]:
-        """Accepted and rejected joins, with their figures where the last search has them."""
+        """Accepted and rejected joins, with their figures where the last search has them. What is
+        accepted is certain; what is rejected keeps the probability that it was found with."""
         found: dict[str, list[dict[str, Any]]] = {"accepted": [], "rejected": []}
         listed = self.store.joins(project_id).joins
         for verdict in self.store.judgements(project_id):
             if verdict.verdict in found and {verdict.first, verdict.second} <= among:
                 about = verdict.model_dump(include={"first", "second", "pose"})
-                figures = (
-                    join.model_dump(include={"gap_mm", "overlap_mm2", "contact_mm"})
-                    for join in listed
-                    if join.model_dump(include=set(about)) == about
+                figures: dict[str, Any] = next(
+                    (
+                        join.model_dump(include=FIGURES)
+                        for join in listed
+                        if join.model_dump(include=set(about)) == about
+                    ),
+                    {"probability": 0.0},
                 )
-                unknown = {"gap_mm": 0.0, "overlap_mm2": 0.0, "contact_mm": 0.0}
-                found[verdict.verdict].append(about | next(figures, unknown))
+                certain = {"probability": 1.0} if verdict.verdict == "accepted" else {}
+                found[verdict.verdict].append(about | figures | certain)
         return found
 
     def _solve(self, job: db.JobRow) -> dict[str, Any]:
@@ -393,6 +395,8 @@ class Tasks:
         rows = self._active_pieces(project_id)
         if not rows and set(formats) - {"json", "zip"}:
             raise InputError("there is no piece to export", "Bring in pieces first")
+        if set(formats) == {"zip"}:
+            raise InputError("there is nothing to put into the archive", "Choose other files too")
         joins = self.store.joins(project_id).joins
         judged = [join for join in joins if join.verdict is not None]
         others = [join for join in joins if join.verdict is None][: max(0, 100 - len(judged))]

@@ -110,7 +110,7 @@ def add_document(
     rows.add_pictures(session, pictures)
     events = sum(len(hypothesis["events"]) for hypothesis in document["hypotheses"])
     about = {k: document[k] for k in ("name", "note", "created_at", "changed_at")}
-    session.add(db.ProjectRow(id=project_id, sequence=events, **about))
+    session.add(db.ProjectRow(id=project_id, sequence=events, imported_at=rows.now(), **about))
     session.flush()
     rows.add_pieces(session, project_id, [_piece_columns(p) for p in document["pieces"]])
     sequence = 0

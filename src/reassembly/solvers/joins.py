@@ -231,12 +231,13 @@ class _Run:
         ]
         found: list[Candidate] = []
         shown, shown_next = False, time.monotonic() + PREVIEW_S
+        enough = max(ISLAND, self.solver.trust)
         for number, judged in enumerate(finder.judged(self.looked, pairs)):
             found += self._kept(judged)
             if self.tell is not None:
                 self.tell(joins_of(self.rims, judged, self.rejected, PER_PAIR))
             preview, now = None, time.monotonic()
-            likely = not shown and judged.probability.max(initial=0.0) >= ISLAND
+            likely = not shown and judged.probability.max(initial=0.0) >= enough
             if self.progress is not None and (likely or now >= shown_next):
                 preview, shown = self._so_far(found), True
                 end = time.monotonic()
@@ -346,9 +347,11 @@ class _Run:
             confidence |= trusted
         return Assembly.of(self.puzzle, *islands, confidence=confidence)
 
-    def _minor(self, group: Mapping[str, Motion]) -> tuple[bool, float]:
-        """What groups are sorted by: that of locked pieces comes first, then the larger ones."""
-        return not self.locked.keys() & group.keys(), -sum(self.areas[i] for i in group)
+    def _minor(self, group: Mapping[str, Motion]) -> tuple[bool, bool, float]:
+        """What groups are sorted by: that of locked pieces comes first, then the larger ones;
+        pieces that lie alone come last."""
+        area = sum(self.areas[i] for i in group)
+        return not self.locked.keys() & group.keys(), len(group) < 2, -area
 
     def _trusted(self, table: Table, group: Mapping[str, Motion]) -> dict[str, float]:
         """How likely each piece of a group lies right beside its largest one or the locked ones:
