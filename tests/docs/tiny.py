@@ -26,12 +26,16 @@ from tests.docs.blocks import ROOT, check
 
 SMALL = "--pieces 3 --size 256 --workers 1"
 MORE = {
-    "generate": f"--count 2 {SMALL}",
+    "generate": f"--count 1 {SMALL}",
     "prepare": f"--count 4 {SMALL}",
     "train": "--steps 2 --device cpu --workers 1 --set training.batch=2 "
     "--set training.validate_every=0 --set data.puzzles=4 --set data.pieces=[3,3] "
     "--set data.size_px=256",
     "reproduce": "--puzzles 1 --minutes 0.05",
+    "bench": "--seeds 1",
+    "soak": "--kills 1 --only generate",
+    "join_folds": "--steps 3",
+    "depot": "--queries 3 --sizes 3",
     "serve": "--no-browser --workspace workspace",
     "ray": "--block --num-cpus 1 --object-store-memory 80000000 --include-dashboard false "
     "--disable-usage-stats",
@@ -55,8 +59,21 @@ WORDS = {
     "data/test/puzzle_00004": "data/train/puzzle_00000",
     "training.accumulate=4": "training.accumulate=2",
     "training.accumulate=8": "training.accumulate=2",
+    "training.precision=bf16-mixed": "training.precision=32-true",
+    "data.validation=96": "data.validation=2",
+    "data.validation=32": "data.validation=2",
+    "learnable.safetensors": "reassemblenet-learnable",
+    "reassemblenet.weights=R-frozen": "reassemblenet.weights=reassemblenet-learnable",
+    "repair/2d_fixed": "repair/2d_fixed/train/RPobj_g0_o0000",
+    "repair/2d_fixed/train": "repair/2d_fixed/train/RPobj_g0_o0000",
+    "reassemblenet.steps=600": "reassemblenet.steps=6",
 }
 """Other words that are replaced."""
+FOLDS = ("1", "2", "3", "4", "12", "13", "14", "23", "24", "34")
+STANDS_FOR = {
+    "tuned/without-12": [f"tuned{kind}/without-{f}" for kind in ("", "-unmarked") for f in FOLDS]
+}
+"""Where a page tells to do something several times, what is made once stands for all."""
 PATIENCE_S = 120.0
 
 
@@ -88,7 +105,7 @@ class Reader:
             self.start_ray(small)
         elif program == "torchrun":
             self.finish(["-m", "torch.distributed.run", *small[1:]])
-        elif program == "python" and words[1].startswith("benchmarks/"):
+        elif words[1].startswith("benchmarks/"):
             self.finish([str(ROOT / small[1]), *small[2:]])
         elif words == ["pip", "install", "."]:
             self.install()
@@ -102,6 +119,9 @@ class Reader:
             command: Any = typer.main.get_command(app)
             code = command.main(small[1:], "reassembly", standalone_mode=False)
             assert code in (None, 0), f"{shlex.join(small)} ended with {code}"
+        for made in set(STANDS_FOR) & set(small):
+            for other in set(STANDS_FOR[made]) - {made}:
+                shutil.copytree(made, other, dirs_exist_ok=True)
 
     def small(self, words: list[str]) -> list[str]:
         """The command that is run in the place of a page's."""
@@ -178,7 +198,8 @@ class Reader:
 def name_of(words: list[str]) -> str:
     """The command of ours that is given, or the program."""
     program = Path(words[0]).name
-    return {"reassembly": words[1], "torchrun": "train"}.get(program, program)
+    own = {"reassembly": words[1], "torchrun": "train", "python": Path(words[1]).stem}
+    return own.get(program, program)
 
 
 def clear(name: str, words: list[str]) -> None:
