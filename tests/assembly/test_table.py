@@ -22,7 +22,7 @@ from reassembly.pose import Pose
 from tests.joining import touching_motions, true_motion
 from tests.puzzles import drawn_puzzle
 
-SETTINGS = TableSettings(offset=1.0, least=-1.5, accepted=12.0, rejected=-12.0)
+SETTINGS = TableSettings(offset=1.0, least=-1.5, unknown=-0.3, accepted=12.0, rejected=-12.0)
 ONE, OTHER = "fragment_0", "fragment_1"
 MOTION = st.tuples(
     st.floats(-math.pi, math.pi), st.builds(complex, st.floats(-90, 90), st.floats(-90, 90))
@@ -71,17 +71,19 @@ def test_a_candidate_speaks_for_placements_near_it_and_for_no_others(rims, truth
     assert table.at(OTHER, ONE, inverse(truth)) == pytest.approx(2.0)
     near = truth[0] + math.radians(1) + math.tau, truth[1] * 1.02
     assert table.at(ONE, OTHER, near) == pytest.approx(2.0)
+    assert table.proposed(ONE, OTHER, near) and table.proposed(OTHER, ONE, inverse(near))
     elsewhere = 0
     for turn, x, y in touching_motions(rims[ONE], rims[OTHER], 20):
         placed = turn, complex(x, y)
         if not table.same(placed, truth):
-            elsewhere += table.at(ONE, OTHER, placed) <= SETTINGS.least
+            elsewhere += table.at(ONE, OTHER, placed) <= SETTINGS.unknown
+            assert not table.proposed(ONE, OTHER, placed)
     assert elsewhere >= 15
     for apart in (truth[1] * 1.6, truth[1] * 20):
         assert table.at(ONE, OTHER, (truth[0], apart)) == 0.0
 
 
-def test_a_candidate_that_is_thought_little_of_counts_no_less_than_none(rims, truth):
+def test_a_candidate_that_is_thought_little_of_costs_no_more_than_so_much(rims, truth):
     table = Table(rims, [Candidate(ONE, OTHER, truth, -30.0)], SETTINGS)
     assert table.at(ONE, OTHER, truth) == pytest.approx(SETTINGS.least)
 

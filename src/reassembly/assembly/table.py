@@ -59,7 +59,11 @@ class TableSettings:
     offset: float = 1.0
     """Of logits: candidates below it speak against a placement."""
     least: float = -1.5
-    """What pieces count that touch as nothing proposed, or as the judge thinks little of."""
+    """What pieces count at least that touch as was proposed, however little the judge thinks of
+    it."""
+    unknown: float = -0.3
+    """What pieces count that touch as nothing proposed. It says little: of true neighbours that
+    share less than 30 mm, most lie so."""
     touch_mm: float = 10.0
     """Contact of less length is none."""
     free_mm2: float = 15.0
@@ -141,12 +145,24 @@ class Table:
         cost = settings.overlap * max(0.0, overlap - settings.free_mm2)
         if contact < settings.touch_mm:
             return -cost
+        told = self._told(one, other, motion)
+        if not len(told):
+            return settings.unknown - cost
+        return max(float(told.max()), settings.least) - cost
+
+    def proposed(self, one: str, other: str, motion: Motion) -> bool:
+        """Whether any candidate lays the other piece so."""
+        if (one, other) not in self._near:
+            one, other, motion = other, one, inverse(motion)
+        return len(self._told(one, other, motion)) > 0
+
+    def _told(self, one: str, other: str, motion: Motion) -> NDArray[np.float64]:
+        """What each candidate near a placement says of it."""
         turn, x, y, value = self._near.get((one, other), (np.zeros(0),) * 4)
         turned = np.abs((turn - motion[0] + np.pi) % (2 * np.pi) - np.pi)
         shifted = np.hypot(x - motion[1].real, y - motion[1].imag)
-        near = (turned < math.radians(settings.near_deg)) & (shifted < settings.near_mm)
-        best = float(value[near].max()) if near.any() else settings.least
-        return max(best, settings.least) - cost
+        near = (turned < math.radians(self.settings.near_deg)) & (shifted < self.settings.near_mm)
+        return value[near]
 
     def same(self, one: Motion, other: Motion) -> bool:
         """Whether two placements count as one."""

@@ -365,7 +365,8 @@ class _Run:
             for n, j in enumerate(ids[:k]):
                 motion = composed(inverse(group[j]), group[i])
                 evidence = table.at(j, i, motion)
-                steps[k, n] = steps[n, k] = self._likely(evidence) if evidence != 0 else 0.0
+                if evidence != 0 and table.proposed(j, i, motion):
+                    steps[k, n] = steps[n, k] = self._likely(evidence)
         place = {i: k for k, i in enumerate(ids)}
         while len(known) < len(ids):
             best = max(
