@@ -43,6 +43,7 @@ export function JoinCard({
   );
   const [why, setWhy] = useState(false);
   const partner = join.first === piece.id ? join.second : join.first;
+  const gap = Number(trim(join.gap_mm, 2));
   const judge = (wanted: Verdict) =>
     edit([
       {
@@ -66,8 +67,8 @@ export function JoinCard({
             {Math.round(join.probability * 100)} %
           </p>
           <dl>
-            <dt>gap</dt>
-            <dd>{trim(join.gap_mm, 2)} mm</dd>
+            <dt>{gap < 0 ? "overlapping" : "gap"}</dt>
+            <dd>{Math.abs(gap)} mm</dd>
             <dt>overlap</dt>
             <dd>{trim(join.overlap_mm2, 1)} mm²</dd>
             <dt>contact</dt>
