@@ -1,5 +1,5 @@
 /** Lets a solver propose: all pieces or only the unplaced, and what it came back with. */
-import { useMemo } from "react";
+import { useEffect, useMemo, useRef } from "react";
 import { api } from "../api/client";
 import type { Job, Proposal, SolveResult } from "../api/types";
 import { Button } from "../parts/Button";
@@ -46,8 +46,23 @@ export function SolvePanel() {
   );
   const running = solves.find((job) => !isOver(job));
   const last = solves.find(isOver);
+  const panel = useRef<HTMLDivElement>(null);
+  const byKeys = useRef(false);
+  const busy = running !== undefined;
+  // A button that was pressed by a key hands the focus to the one that takes its place.
+  useEffect(() => {
+    if (!byKeys.current || document.activeElement !== document.body) return;
+    const next = busy ? ".progress-card .button" : ".button.main";
+    panel.current?.querySelector<HTMLElement>(next)?.focus();
+  }, [busy]);
   return (
-    <div className="stack">
+    <div
+      className="stack"
+      ref={panel}
+      onClickCapture={(event) => {
+        byKeys.current = event.detail === 0;
+      }}
+    >
       {running ? <Progress job={running} words="Solving" /> : <Wish />}
       {running && (
         <p className="faint">
