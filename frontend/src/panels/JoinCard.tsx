@@ -7,6 +7,7 @@ import { compose, inverse } from "../geometry/pose";
 import { trim } from "../geometry/scale";
 import { Button } from "../parts/Button";
 import { GapProfile } from "../parts/GapProfile";
+import { sayShare } from "../parts/sayShare";
 import { nameOf, placeAt } from "../state/actions";
 import { bench, select } from "../state/bench";
 import { contradicted, placementOf, sameJoin, verdictOn } from "../state/operations";
@@ -64,7 +65,7 @@ export function JoinCard({
           </button>
           <p className="confidence">
             <meter min={0} max={1} value={join.probability} aria-label="Probability" />{" "}
-            {Math.round(join.probability * 100)} %
+            {sayShare(join.probability)}
           </p>
           <dl>
             <dt>{gap < 0 ? "overlapping" : "gap"}</dt>
