@@ -79,10 +79,12 @@ export function SolvePanel() {
   );
 }
 
-/** How many of the pieces that it may move a running solver has laid out. */
+/** How many pieces a running solver has laid out, of those that it may move. */
 function sayLaid(now: Bench): string {
   const tried = Object.values(now.previews[attemptOf(now) ?? ""] ?? {});
-  return `${tried.filter(({ placed }) => placed).length} of ${tried.length} pieces`;
+  const laid = tried.filter(({ placed }) => placed).length;
+  if (tried.length === livePieces(now).length) return `${laid} of ${tried.length} pieces`;
+  return `${laid} of the ${tried.length} pieces that it may move`;
 }
 
 function Wish() {
@@ -146,7 +148,13 @@ function Wish() {
           />
           <span>
             {unplaced ? `Only the ${unplaced} unplaced` : "Only the unplaced"}
-            <small>{unplaced ? "Everything on the board stays." : "Every piece is placed."}</small>
+            <small>
+              {unplaced
+                ? "Everything on the board stays."
+                : pieces
+                  ? "Every piece is placed."
+                  : "There are no pieces yet."}
+            </small>
           </span>
         </label>
       </fieldset>
@@ -267,7 +275,7 @@ function Outcome({ job }: { job: Job }) {
       {result.warnings.map((warning) => (
         <p key={warning} className="caution">
           <Icon name="warning" />
-          {warning}
+          {asSentence(warning)}
         </p>
       ))}
       {!isFalling(result.proposals) && (
