@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from reassembly.app import schema
 from reassembly.app.fit import compare, gap_profile, strip
 from reassembly.app.operations import Placement
 from reassembly.app.store import Store
@@ -62,6 +63,11 @@ def _at(x: float, y: float = 0.0, turn: float = 0.0) -> Placement:
     return Placement(placed=True, x_mm=x, y_mm=y, rotation_deg=turn)
 
 
+def _about(piece: str, area_mm2: float = 900.0) -> schema.Piece:
+    """What a comparison asks of a piece, whose middle is not its frame's."""
+    return schema.Piece.model_construct(id=piece, area_mm2=area_mm2, centroid_mm=(2.0, -1.0))
+
+
 def test_hypotheses_are_compared_up_to_a_motion_of_the_whole() -> None:
     ids = [f"{k:012x}" for k in range(5)]
     first = {i: _at(20.0 * k, 5.0 * k, 10.0 * k) for k, i in enumerate(ids[:4])}
@@ -73,9 +79,43 @@ def test_hypotheses_are_compared_up_to_a_motion_of_the_whole() -> None:
     second[ids[3]] = _at(0.0)
     second[ids[4]] = _at(1.0)
     del second[ids[0]]
-    found = {d.piece: d for d in compare(first, second).pieces}
+    comparison = compare(first, second, [_about(i) for i in ids])
+    assert comparison.laid_over == "all"
+    found = {d.piece: d for d in comparison.pieces}
     assert [found[i].change for i in ids] == ["only_first", "same", "same", "moved", "only_second"]
     assert found[ids[1]].distance_mm == pytest.approx(0.0, abs=1e-6)
+
+
+def test_no_single_piece_swings_the_other_hypothesis() -> None:
+    rng = np.random.default_rng(5)
+    ids = [f"{k:012x}" for k in range(25)]
+    pieces = [_about(i, area_mm2=float(rng.uniform(400, 2500))) for i in ids]
+    whole = Pose.from_degrees(300.0, -40.0, 90.0)
+    first, second = {}, {}
+    for k, i in enumerate(ids):
+        first[i] = _at(60.0 * (k % 5), 60.0 * (k // 5), 10.0 * k)
+        dx, dy, turn = rng.uniform(-0.2, 0.2, 3)
+        pose = whole @ Pose.from_degrees(60.0 * (k % 5) + dx, 60.0 * (k // 5) + dy, 10.0 * k + turn)
+        second[i] = _at(pose.x_mm, pose.y_mm, pose.rotation_deg)
+    # One lies elsewhere, another is turned.
+    second[ids[7]] = _at(900.0)
+    second[ids[8]].rotation_deg += 5.0
+    changes = {d.piece: d.change for d in compare(first, second, pieces).pieces}
+    assert {i for i in ids if changes[i] == "moved"} == {ids[7], ids[8]}
+
+
+def test_hypotheses_are_laid_over_each_other_by_what_is_locked_in_both() -> None:
+    ids = [f"{k:012x}" for k in range(4)]
+    first = {i: _at(30.0 * k) for k, i in enumerate(ids)}
+    second = {i: _at(30.0 * k + 3.0) for k, i in enumerate(ids)}
+    second[ids[0]] = _at(0.0)
+    pieces = [_about(i) for i in ids]
+    assert [d.change for d in compare(first, second, pieces).pieces] == ["moved"] + ["same"] * 3
+    first[ids[0]].locked = second[ids[0]].locked = True
+    comparison = compare(first, second, pieces)
+    assert [d.change for d in comparison.pieces] == ["same"] + ["moved"] * 3
+    assert comparison.laid_over == "nothing"
+    assert compare({}, first, pieces).pieces[0].change == "only_second"
 
 
 def test_overlaps_and_gaps_are_found_within_an_island(server: Live) -> None:

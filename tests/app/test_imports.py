@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from reassembly.app.imports import safe_relative_path
+from reassembly.app.work_routes import _as_it_was
 from tests.app.live import Live, cut_outs
 from tests.puzzles import drawn_puzzle
 
@@ -52,6 +53,11 @@ def _pieces(server: Live, project: str) -> list[dict[str, Any]]:
 def _shown(server: Live, piece: dict[str, Any], name: str) -> Any:
     data = server.client.get(f"/api/pictures/{piece['picture']}/{name}").content
     return np.asarray(Image.open(io.BytesIO(data)))
+
+
+def test_only_what_a_browser_encodes_in_a_files_name_is_decoded() -> None:
+    assert _as_it_was("piece %222%22 & co, 50%25 %41.png") == 'piece "2" & co, 50%25 %41.png'
+    assert _as_it_was("a%0D%0Ab") == "a\r\nb"
 
 
 def test_cut_outs_come_in_with_their_shape_scale_and_names(server: Live) -> None:

@@ -211,7 +211,8 @@ def test_a_branch_leaves_the_trunk_alone(hands: Hands) -> None:
     hands.tab("Versions")
     page.get_by_role("button", name="Compare").last.click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_text("1 differ").wait_for()
+    dialog.get_by_text("1 differs.").wait_for()
+    dialog.get_by_text("within 0.5 mm, turned by at most 0.5°").wait_for()
     assert dialog.locator("tbody th").inner_text() == name
 
 

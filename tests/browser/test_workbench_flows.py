@@ -221,10 +221,15 @@ def test_a_phone_photograph_is_brought_in(hands: Hands, tmp_path: Path) -> None:
 
 def test_solving_shows_its_attempts_and_can_be_cancelled(hands: Hands, drawn: Puzzle) -> None:
     page = hands.page
-    solve(hands)
+    hands.tab("Solve")
+    page.get_by_role("button", name="Solve", exact=True).focus()
+    page.keyboard.press("Enter")
     page.locator(".progress-card progress").wait_for()
-    page.locator(".progress-card").get_by_role("button", name="Cancel").click()
+    # By keys, the focus moves to the button that takes the place of the one pressed.
+    hands.until("() => document.activeElement.textContent === 'Cancel'")
+    page.keyboard.press("Enter")
     page.get_by_text("was cancelled").wait_for(timeout=5000)
+    hands.until("() => document.activeElement.textContent === 'Solve'")
     assert hands.placed() == {}
 
     solve(hands)

@@ -109,6 +109,9 @@ def test_zoom_fit_and_measure(hands: Hands) -> None:
     hands.drag((600, 400), (800, 400))
     told = page.evaluate("window.reassembly.board.measured")
     assert told[1][0] - told[0][0] == pytest.approx(200 / scale, rel=1e-6)
+    # In another hypothesis it would measure nothing.
+    hands.switch_to(PAINTED)
+    assert page.evaluate("window.reassembly.board.measured") is None
 
 
 def test_an_island_of_its_own_and_opacity(hands: Hands) -> None:

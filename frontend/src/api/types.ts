@@ -241,7 +241,10 @@ export interface Comparison {
     distance_mm: number | null;
     rotation_deg: number | null;
   }[];
-  aligned_on: Id | null;
+  /** By which pieces one was laid over the other. */
+  laid_over: "nothing" | "locked" | "all";
+  same_mm: number;
+  same_deg: number;
 }
 
 export type Op =

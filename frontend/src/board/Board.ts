@@ -10,6 +10,7 @@ import { joinBoxes, type Box } from "../geometry/polygon";
 import type { Point, Pose } from "../geometry/pose";
 import { showAttempt } from "../state/attempt";
 import { bench, type Bench } from "../state/bench";
+import { isSolving } from "../state/sync";
 import { view } from "../state/view";
 import { fitting, toBoard, visibleBox, zoomed, type Camera } from "./camera";
 import { cameraStore } from "./camerastore";
@@ -86,6 +87,7 @@ export class Board {
   /** The hypothesis that the view was made for. */
   private viewed: Id | null = null;
   private wasPreviewed = false;
+  private wasSolving = false;
   /** Whether the person has chosen the view since the last time it was fitted by itself. */
   private steered = false;
 
@@ -254,6 +256,10 @@ export class Board {
     // An attempt that comes while pieces are on the move would take them out of the hand.
     if (preview && !this.wasPreviewed && this.live.size) return showAttempt(false);
     const another = this.seen?.hypothesis !== hypothesis;
+    const solving = isSolving(now);
+    // What was measured is about to lie elsewhere.
+    if (another || (solving && !this.wasSolving)) this.measured = null;
+    this.wasSolving = solving;
     const empty = !this.items.length;
     const changed =
       another ||

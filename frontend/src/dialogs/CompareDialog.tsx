@@ -16,6 +16,12 @@ const WORDS = {
   only_second: "only in the second",
 };
 
+const LAID_OVER = {
+  nothing: "Both are compared as they lie.",
+  locked: "Before, the second was laid over the first by the pieces locked in both.",
+  all: "Before, the second was laid over the first so that all their pieces together fit best.",
+};
+
 export function CompareDialog({
   first,
   second,
@@ -38,6 +44,7 @@ export function CompareDialog({
     });
   }, [first, second]);
   const other = found?.pieces.filter((piece) => piece.change !== "same") ?? [];
+  const alike = (found?.pieces.length ?? 0) - other.length;
   return (
     <Modal wide title="Compare hypotheses" onClose={onClose}>
       <div className="compare">
@@ -53,11 +60,12 @@ export function CompareDialog({
       {found && (
         <>
           <p>
-            {found.pieces.length - other.length} pieces lie the same
-            {other.length ? `, ${other.length} differ:` : "."}{" "}
-            {found.aligned_on && (
-              <span className="faint">both laid over each other on {nameOf(found.aligned_on)}</span>
-            )}
+            {alike === 1 ? "1 piece lies" : `${alike} pieces lie`} the same
+            {other.length ? `, ${other.length} ${other.length === 1 ? "differs" : "differ"}.` : "."}
+          </p>
+          <p className="faint">
+            The same: the middle of the piece within {found.same_mm} mm, turned by at most{" "}
+            {found.same_deg}°. {LAID_OVER[found.laid_over]}
           </p>
           {other.length > 0 && (
             <table>

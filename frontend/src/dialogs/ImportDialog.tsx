@@ -6,6 +6,7 @@ import { Button } from "../parts/Button";
 import type { Dropped } from "../parts/files";
 import { Modal } from "../parts/Modal";
 import { Progress } from "../parts/Progress";
+import { capital } from "../parts/sentence";
 import { bench, say, select } from "../state/bench";
 import { signature } from "../state/identity";
 import { useStore } from "../state/store";
@@ -192,7 +193,9 @@ export function ImportDialog({
               />
             </label>
           </div>
-          <ScaleChoice files={usable} guessed={!unscaled} scale={scale} onChange={setScale} />
+          {readable.length > 0 && (
+            <ScaleChoice files={usable} guessed={!unscaled} scale={scale} onChange={setScale} />
+          )}
         </div>
       )}
     </Modal>
@@ -215,7 +218,7 @@ function FileList({ files }: { files: readonly UploadFile[] }) {
         <li key={file.index} className={file.error ? "bad" : undefined}>
           <strong>{file.name}</strong>
           <span className="faint">
-            {file.error ??
+            {(file.error && capital(file.error)) ??
               [
                 file.several && file.several > 1
                   ? `${KINDS[file.kind]}, ${file.several} pieces seen`

@@ -7,6 +7,7 @@ import { compose, inverse } from "../geometry/pose";
 import { trim } from "../geometry/scale";
 import { Button } from "../parts/Button";
 import { GapProfile } from "../parts/GapProfile";
+import { sayShare } from "../parts/sayShare";
 import { nameOf, placeAt } from "../state/actions";
 import { bench, select } from "../state/bench";
 import { contradicted, placementOf, sameJoin, verdictOn } from "../state/operations";
@@ -43,6 +44,7 @@ export function JoinCard({
   );
   const [why, setWhy] = useState(false);
   const partner = join.first === piece.id ? join.second : join.first;
+  const gap = Number(trim(join.gap_mm, 2));
   const judge = (wanted: Verdict) =>
     edit([
       {
@@ -63,11 +65,11 @@ export function JoinCard({
           </button>
           <p className="confidence">
             <meter min={0} max={1} value={join.probability} aria-label="Probability" />{" "}
-            {Math.round(join.probability * 100)} %
+            {sayShare(join.probability)}
           </p>
           <dl>
-            <dt>gap</dt>
-            <dd>{trim(join.gap_mm, 2)} mm</dd>
+            <dt>{gap < 0 ? "overlapping" : "gap"}</dt>
+            <dd>{Math.abs(gap)} mm</dd>
             <dt>overlap</dt>
             <dd>{trim(join.overlap_mm2, 1)} mm²</dd>
             <dt>contact</dt>

@@ -10,6 +10,10 @@ import { useStore } from "../state/store";
 import { goTo, tell } from "../state/sync";
 import { view } from "../state/view";
 
+const WHERE_FILES_GO = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname)
+  ? "Nothing leaves this computer."
+  : `They go to the computer that runs this workbench (${location.hostname}), and no further.`;
+
 export function Projects() {
   const projects = useStore(bench, (now) => now.projects);
   const about = useStore(bench, (now) => now.about);
@@ -41,7 +45,7 @@ export function Projects() {
       <p className="lead">
         Drop photographs of fragments anywhere on this page: cut-outs, single pieces on a plain
         ground, a tray with many, straight from a phone (HEIC too), a folder, a zip, or a project
-        saved before. Nothing leaves this computer.
+        saved before. {WHERE_FILES_GO}
       </p>
       <div className="row wrap">
         <FileButton kind="main">Choose files</FileButton>

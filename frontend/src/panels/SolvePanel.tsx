@@ -1,5 +1,5 @@
 /** Lets a solver propose: all pieces or only the unplaced, and what it came back with. */
-import { useMemo } from "react";
+import { useEffect, useMemo, useRef } from "react";
 import { api } from "../api/client";
 import type { Job, Proposal, SolveResult } from "../api/types";
 import { Button } from "../parts/Button";
@@ -46,8 +46,23 @@ export function SolvePanel() {
   );
   const running = solves.find((job) => !isOver(job));
   const last = solves.find(isOver);
+  const panel = useRef<HTMLDivElement>(null);
+  const byKeys = useRef(false);
+  const busy = running !== undefined;
+  // A button that was pressed by a key hands the focus to the one that takes its place.
+  useEffect(() => {
+    if (!byKeys.current || document.activeElement !== document.body) return;
+    const next = busy ? ".progress-card .button" : ".button.main";
+    panel.current?.querySelector<HTMLElement>(next)?.focus();
+  }, [busy]);
   return (
-    <div className="stack">
+    <div
+      className="stack"
+      ref={panel}
+      onClickCapture={(event) => {
+        byKeys.current = event.detail === 0;
+      }}
+    >
       {running ? <Progress job={running} words="Solving" /> : <Wish />}
       {running && (
         <p className="faint">
@@ -64,10 +79,12 @@ export function SolvePanel() {
   );
 }
 
-/** How many of the pieces that it may move a running solver has laid out. */
+/** How many pieces a running solver has laid out, of those that it may move. */
 function sayLaid(now: Bench): string {
   const tried = Object.values(now.previews[attemptOf(now) ?? ""] ?? {});
-  return `${tried.filter(({ placed }) => placed).length} of ${tried.length} pieces`;
+  const laid = tried.filter(({ placed }) => placed).length;
+  if (tried.length === livePieces(now).length) return `${laid} of ${tried.length} pieces`;
+  return `${laid} of the ${tried.length} pieces that it may move`;
 }
 
 function Wish() {
@@ -131,7 +148,13 @@ function Wish() {
           />
           <span>
             {unplaced ? `Only the ${unplaced} unplaced` : "Only the unplaced"}
-            <small>{unplaced ? "Everything on the board stays." : "Every piece is placed."}</small>
+            <small>
+              {unplaced
+                ? "Everything on the board stays."
+                : pieces
+                  ? "Every piece is placed."
+                  : "There are no pieces yet."}
+            </small>
           </span>
         </label>
       </fieldset>
@@ -252,7 +275,7 @@ function Outcome({ job }: { job: Job }) {
       {result.warnings.map((warning) => (
         <p key={warning} className="caution">
           <Icon name="warning" />
-          {warning}
+          {asSentence(warning)}
         </p>
       ))}
       {!isFalling(result.proposals) && (

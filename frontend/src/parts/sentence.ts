@@ -3,3 +3,7 @@ export function asSentence(words: string): string {
   const trimmed = words.trimEnd();
   return !trimmed || /[.!?…:;]["”’)]?$/.test(trimmed) ? trimmed : `${trimmed}.`;
 }
+
+export function capital(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

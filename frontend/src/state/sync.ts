@@ -1,7 +1,7 @@
 /** Keeps the bench in step with the server: opens projects and hypotheses, follows the stream. */
 import { api, Refusal } from "../api/client";
 import type { EditEvent, Id, Job, Preview } from "../api/types";
-import { bench, NOTHING, say, select } from "./bench";
+import { bench, NOTHING, say, select, type Bench } from "./bench";
 import { begin, hear, leave, resume, sent } from "./queue";
 
 let stream: EventSource | null = null;
@@ -167,6 +167,13 @@ const OVER = new Set(["done", "failed", "cancelled"]);
 
 export function isOver(job: Job): boolean {
   return OVER.has(job.state);
+}
+
+/** Whether a solver is at work on the open hypothesis. */
+export function isSolving({ jobs, hypothesis }: Bench): boolean {
+  return Object.values(jobs).some(
+    (job) => job.kind === "solve" && job.hypothesis === hypothesis && !isOver(job),
+  );
 }
 
 function hearJob({ preview, ...job }: Job & { preview?: Preview | null }): void {

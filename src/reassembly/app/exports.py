@@ -11,7 +11,7 @@ from reassembly.app.document import PROJECT_FILE, written
 from reassembly.app.puzzles import fragment_of, pose_of, unique_labels
 from reassembly.app.worker import Task
 from reassembly.io.files import output_folder
-from reassembly.io.markup import share, xml_text
+from reassembly.io.markup import fixed, share, xml_text
 from reassembly.io.report import BY_HAND, CALIBRATION
 from reassembly.pose import same_place
 from reassembly.puzzle import Assembly, Provenance, Puzzle
@@ -106,8 +106,8 @@ def _add_joins(report: Path, payload: dict[str, Any], assembly: Assembly) -> Non
         (
             f"{labels[join['first']]} and {labels[join['second']]}",
             share(join["probability"]),
-            f"{join['gap_mm']:.1f}",
-            f"{join['overlap_mm2']:.1f}",
+            fixed(join["gap_mm"]),
+            fixed(join["overlap_mm2"]),
             f"{join['contact_mm']:.0f}",
             join["verdict"] or "",
         )
@@ -117,7 +117,8 @@ def _add_joins(report: Path, payload: dict[str, Any], assembly: Assembly) -> Non
     if rows:
         note = (
             "Those by which pieces lie here, and those that people judged. Verdicts are people's; "
-            f"the probability is the program's, {CALIBRATION}."
+            f"the probability is the program's, {CALIBRATION}. Where a gap is below 0, the pieces "
+            "overlap."
         )
         sections.append(_table("Joins", JOIN_COLUMNS, rows, note, safe))
     noted = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import shapely
@@ -28,6 +29,9 @@ LEAST_FACING = 3
 MOST_KEPT = 50_000
 SAME_MM, SAME_DEG = 0.5, 0.5
 """Two hypotheses that differ by less agree about a piece."""
+ELSEWHERE_MM = 12.0
+"""A piece that lies further off says nothing of how to lay one hypothesis over another."""
+ROUNDS = 20
 STEP_MM = 0.5
 DEPTH_MM = 12.0
 NEAR_MM = 8.0
@@ -137,21 +141,19 @@ def _pairs(points: Points) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in points.round(3)]
 
 
-def compare(first: dict[str, Placement], second: dict[str, Placement]) -> schema.Comparison:
-    """Differences after the second is laid over the first so that most pieces agree."""
+def compare(
+    first: dict[str, Placement], second: dict[str, Placement], pieces: Iterable[schema.Piece]
+) -> schema.Comparison:
+    """Differences after the second is laid over the first: by the pieces that are locked in both,
+    where there are some, else by all that both have placed."""
+    known = {piece.id: piece for piece in pieces}
     common = sorted(set(first) & set(second))
-    motions = {i: first[i].pose() @ second[i].pose().inverse() for i in common}
-    anchor, motion = None, Pose(0.0, 0.0)
-    if common:
-        agreed = {
-            k: sum(_agree(first[i].pose(), motions[k] @ second[i].pose()) for i in common)
-            for k in common
-        }
-        # The surest is to move nothing, where that agrees as well.
-        still = sum(_agree(first[i].pose(), second[i].pose()) for i in common)
-        best = max(common, key=lambda k: agreed[k])
-        if agreed[best] > still:
-            anchor, motion = best, motions[best]
+    locked = [i for i in common if first[i].locked and second[i].locked]
+    by = [_Twice.of(known[i], first[i].pose(), second[i].pose()) for i in locked or common]
+    motion = _laid_over(by)
+    laid_over: Literal["nothing", "locked", "all"] = "nothing"
+    if motion != Pose(0.0, 0.0):
+        laid_over = "locked" if locked else "all"
     differences = []
     for i in sorted(set(first) | set(second)):
         if i not in second:
@@ -159,22 +161,77 @@ def compare(first: dict[str, Placement], second: dict[str, Placement]) -> schema
         elif i not in first:
             differences.append(schema.Difference(piece=i, change="only_second"))
         else:
-            here, there = first[i].pose(), motion @ second[i].pose()
+            poses = first[i].pose(), motion @ second[i].pose()
+            here, there = (pose.apply([known[i].centroid_mm])[0] for pose in poses)
+            apart = float(np.hypot(*(here - there)))
+            turned = wrap_deg(poses[1].rotation_deg - poses[0].rotation_deg)
+            same = apart <= SAME_MM and abs(turned) <= SAME_DEG
             differences.append(
                 schema.Difference(
                     piece=i,
-                    change="same" if _agree(here, there) else "moved",
-                    distance_mm=float(np.hypot(here.x_mm - there.x_mm, here.y_mm - there.y_mm)),
-                    rotation_deg=wrap_deg(there.rotation_deg - here.rotation_deg),
+                    change="same" if same else "moved",
+                    distance_mm=apart,
+                    rotation_deg=turned,
                 )
             )
-    return schema.Comparison(pieces=differences, aligned_on=anchor)
+    return schema.Comparison(
+        pieces=differences, laid_over=laid_over, same_mm=SAME_MM, same_deg=SAME_DEG
+    )
 
 
-def _agree(one: Pose, other: Pose) -> bool:
-    apart = np.hypot(one.x_mm - other.x_mm, one.y_mm - other.y_mm)
-    turned = abs(wrap_deg(one.rotation_deg - other.rotation_deg))
-    return bool(apart <= SAME_MM and turned <= SAME_DEG)
+class _Twice(NamedTuple):
+    """A piece as two hypotheses lay it."""
+
+    motion: Pose
+    """Lays the second over the first."""
+    area_mm2: float
+    here: Points
+    """(4, 2) points about its middle that weigh its place and its turn as its whole area would."""
+    there: Points
+
+    @classmethod
+    def of(cls, piece: schema.Piece, one: Pose, other: Pose) -> _Twice:
+        arm = np.sqrt(piece.area_mm2 / (2 * np.pi))
+        spots = piece.centroid_mm + arm * np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
+        motion = one @ other.inverse()
+        return cls(motion, piece.area_mm2, one.apply(spots), other.apply(spots))
+
+
+def _laid_over(pieces: Sequence[_Twice]) -> Pose:
+    """The motion of the second hypothesis that brings the most area nearest to the first."""
+    if not pieces:
+        return Pose(0.0, 0.0)
+    areas = np.array([piece.area_mm2 for piece in pieces])
+    here = np.stack([piece.here for piece in pieces])
+    there = np.stack([piece.there for piece in pieces])
+
+    def apart(motion: Pose) -> Points:
+        moved = motion.apply(there.reshape(-1, 2)).reshape(here.shape)
+        off: Points = np.sqrt(((moved - here) ** 2).sum(axis=2).mean(axis=1))
+        return off
+
+    def cost(motion: Pose) -> float:
+        return float(areas @ np.minimum(apart(motion), ELSEWHERE_MM))
+
+    # To move nothing comes first: it is chosen where it is as good.
+    motions = [Pose(0.0, 0.0), *(piece.motion for piece in pieces)]
+    fitted = min(motions, key=cost)
+    for _ in range(ROUNDS):
+        off = apart(fitted)
+        weights = areas / np.maximum(off, 1e-3) * (off < ELSEWHERE_MM)
+        fitted = _rigid(there, here, weights)
+    return min([*motions, fitted], key=cost)
+
+
+def _rigid(source: Points, target: Points, weights: Points) -> Pose:
+    """The motion that brings (N, K, 2) points nearest to others, by weighted least squares."""
+    share = (weights / weights.sum())[:, None]
+    start, end = ((share * points.mean(axis=1)).sum(axis=0) for points in (source, target))
+    (x, y), (u, v) = np.moveaxis(source - start, 2, 0), np.moveaxis(target - end, 2, 0)
+    along, across = (share * (x * u + y * v)).sum(), (share * (y * u - x * v)).sum()
+    turn = Pose(0.0, 0.0, np.arctan2(across, along))
+    shift = end - turn.apply([start])[0]
+    return Pose(shift[0], shift[1], turn.rotation_rad)
 
 
 def _joint(first: Fragment, second: Fragment, pose: Pose) -> tuple[Points, Points, Points]:

@@ -51,10 +51,12 @@ def get_comparison(
 ) -> schema.Comparison:
     """How two hypotheses differ."""
     store = bench(request).store
-    gone = {piece.id for piece in store.piece_rows(project) if piece.discarded}
-    states = [store.state(project, h).placements for h in (first, second)]
-    shown = [{i: p for i, p in s.items() if p.placed and i not in gone} for s in states]
-    return compare(*shown)
+    pieces = {piece.id: piece for piece in store.pieces(project) if not piece.discarded}
+    one, other = (
+        {i: p for i, p in store.state(project, h).placements.items() if p.placed and i in pieces}
+        for h in (first, second)
+    )
+    return compare(one, other, pieces.values())
 
 
 @router.get("/projects/{project}/joins")

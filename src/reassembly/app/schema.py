@@ -479,7 +479,11 @@ class Comparison(BaseModel):
     """How two hypotheses differ, once the second is laid over the first."""
 
     pieces: list[Difference]
-    aligned_on: str | None
+    laid_over: Literal["nothing", "locked", "all"]
+    """By which pieces; by nothing where both lie in the same place anyway."""
+    same_mm: float
+    same_deg: float
+    """A piece that differs by no more than both is the same."""
 
 
 class Overlap(BaseModel):

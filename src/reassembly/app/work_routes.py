@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from functools import cache
 from pathlib import Path as FilePath
@@ -83,6 +84,12 @@ def _solvers() -> list[schema.SolverInfo]:
 # Bringing in
 
 
+def _as_it_was(name: str) -> str:
+    """A file's name without what browsers write in a form for quotes and line breaks, and for
+    nothing else."""
+    return re.sub("%(22|0D|0A)", lambda found: chr(int(found[1], 16)), name)
+
+
 async def _receive(open_bench: Workbench, files: list[UploadFile]) -> tuple[str, list[Any]]:
     """Stores sent files in a new folder, under names that cannot do harm."""
     if len(files) > MAX_FILES:
@@ -93,7 +100,7 @@ async def _receive(open_bench: Workbench, files: list[UploadFile]) -> tuple[str,
     taken: set[str] = set()
     try:
         for file in files:
-            path = safe_relative_path(file.filename or "")
+            path = safe_relative_path(_as_it_was(file.filename or ""))
             if path is None:
                 continue
             number = 1
