@@ -2,6 +2,7 @@
 killed worker must not end the run."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import psutil
 import pytest
 
 from reassembly.errors import InputError
-from reassembly.workers import Died, _Hand, _versions, run_each
+from reassembly.workers import Died, _Hand, _versions, check_cluster, run_each
 from tests.cluster.jobs import misbehave
 
 PROGRAM = """
@@ -22,6 +23,20 @@ if __name__ == "__main__":
     with worker_pool(2) as pool:
         print(*{pool.submit(os.getpid).result() for _ in range(20)}, flush=True)
         list(pool.map(time.sleep, [60, 60]))
+"""
+
+
+QUIET = """
+import time
+from reassembly.workers import run_each
+
+if __name__ == "__main__":
+    print("begun", flush=True)
+    try:
+        for _ in run_each(time.sleep, [60.0] * 4, workers=2):
+            pass
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
 """
 
 
@@ -38,6 +53,40 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     while any(map(alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not any(map(alive, workers))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a process group is POSIX")
+@pytest.mark.parametrize("after_s", [0.0, 0.4, 1.0])
+def test_workers_say_nothing_at_ctrl_c(tmp_path, after_s):
+    """A terminal sends it to all of them: only the process that was started by hand may speak."""
+    script = tmp_path / "program.py"
+    script.write_text(QUIET)
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "begun\n"
+    time.sleep(after_s)
+    os.killpg(process.pid, signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert (out, error) == ("interrupted\n", "")
+
+
+def test_a_cluster_that_is_long_gone_is_told_at_once(tmp_path, monkeypatch):
+    """Ray itself would knock for minutes."""
+    pytest.importorskip("ray")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        gone = free.getsockname()[1]
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{gone}")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(InputError, match="auto"):
+        check_cluster("auto")
 
 
 def alive(pid):

@@ -11,8 +11,10 @@ import logging
 import multiprocessing
 import os
 import secrets
+import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -136,9 +138,25 @@ def worker_pool(workers: int, prepare: Callable[[], object] | None = None) -> Pr
     Args:
         prepare: called once in each process, before any work.
     """
-    return ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(prepare,)
-    )
+    return _Pool(workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(prepare,))
+
+
+class _Pool(ProcessPoolExecutor):
+    """Its processes hear Ctrl-C only once they can end without a word: it is for the process that
+    started them to speak."""
+
+    def submit(self, *call: Any, **named: Any) -> Future[Any]:
+        before = _mask("SIG_BLOCK", {signal.SIGINT})  # A process has the mask of who starts it.
+        try:
+            return super().submit(*call, **named)
+        finally:
+            _mask("SIG_SETMASK", before)
+
+
+def _mask(how: str, signals: Any) -> Any:
+    """Windows has no masks."""
+    mask = getattr(signal, "pthread_sigmask", None)
+    return mask and mask(getattr(signal, how), signals)
 
 
 def check_cluster(address: str | None) -> None:
@@ -154,9 +172,20 @@ def check_cluster(address: str | None) -> None:
 
 def _knock(address: str) -> None:
     """Raises an error if nobody answers there, and the address says where."""
+    if address == "auto":
+        address = _last_started()
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
+
+
+def _last_started() -> str:
+    """Where Ray takes the cluster `auto` to be: it may be long gone."""
+    home = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+    noted = Path(home) / "ray" / "ray_current_cluster"
+    with suppress(OSError):
+        return os.environ.get("RAY_ADDRESS") or noted.read_text(encoding="utf-8").strip()
+    return ""
 
 
 @contextmanager
@@ -204,6 +233,8 @@ def wait_until_seen(path: Path, patience_s: float = SEEN_WITHIN_S) -> bool:
 
 
 def _begin(prepare: Callable[[], object] | None) -> None:
+    signal.signal(signal.SIGINT, lambda *_: os._exit(1))
+    _mask("SIG_UNBLOCK", {signal.SIGINT})
     warnings.showwarning = _plainly
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if prepare is not None:
