@@ -36,7 +36,7 @@ from torch import Tensor
 from reassembly.assembly.refine import refine
 from reassembly.assembly.search import SearchSettings, search
 from reassembly.assembly.settle import followed, settle
-from reassembly.assembly.table import Candidate, Motion, Table, to_array
+from reassembly.assembly.table import Candidate, Motion, Table, TableSettings, to_array
 from reassembly.config import VerifierConfig
 from reassembly.io.readers import PuzzleSource, find_puzzles
 from reassembly.matching import motions
@@ -128,6 +128,7 @@ def main() -> None:
     parser.add_argument("--kept", type=Path, help="what verifiers said, kept between runs")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--without", action="append", default=[], choices=STEPS, help="repeatable")
+    parser.add_argument("--set", action="append", default=[], help="of TableSettings: unknown=-1.5")
     parser.add_argument("--oracle", action="store_true", help="what better steps would be worth")
     parser.add_argument("--ship", type=Path, help="write weights that have learned from all folds")
     arguments = parser.parse_args()
@@ -229,7 +230,8 @@ def assembled(
             ends.T.tolist(), place[0], logits[rows].tolist(), moved, strict=True
         )
     ]
-    table = Table(rims, candidates, grown_from=GROWN_FROM)
+    changes = {name: float(value) for name, value in (each.split("=") for each in arguments.set)}
+    table = Table(rims, candidates, TableSettings(**changes), grown_from=GROWN_FROM)
     tries = 1 if "tries" in arguments.without else arguments.tries
     settings = SearchSettings(tries=tries, least=-float("inf"))
     best = search(table, settings, seed=arguments.seed)[0]
