@@ -259,7 +259,10 @@ def test_joins_are_found_judged_and_honoured_by_the_next_solve(tmp_path: Path) -
             assert _apart(state, bad) > 3.0
         server.wait(server.post(f"/projects/{project}/joins", {})["job"], timeout_s=300)
         again = server.get(f"/projects/{project}/joins")["joins"]
-        assert not [j for j in again if j["verdict"] == "rejected"]
+        # It is still told, so that the verdict can be taken back, and not found a second time.
+        (refused,) = [j for j in again if j["verdict"] == "rejected"]
+        told = ("first", "second", "pose", "probability")
+        assert {k: refused[k] for k in told} == {k: bad[k] for k in told}
         assert again[0]["verdict"] == "accepted" and again[0]["probability"] == 1.0
 
 
