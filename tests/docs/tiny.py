@@ -27,12 +27,12 @@ from tests.docs.blocks import ROOT, check
 SMALL = "--pieces 3 --size 256 --workers 1"
 MORE = {
     "generate": f"--count 1 {SMALL}",
-    "prepare": f"--count 4 {SMALL} --workers 2",
+    "prepare": f"--count 4 {SMALL}",
     "train": "--steps 2 --device cpu --workers 1 --set training.batch=2 "
     "--set training.validate_every=0 --set data.puzzles=4 --set data.pieces=[3,3] "
     "--set data.size_px=256",
     "reproduce": "--puzzles 1 --minutes 0.05",
-    "bench": "--seeds 1 --workers 2",
+    "bench": "--seeds 1",
     "soak": "--kills 1 --only generate",
     "join_folds": "--steps 3",
     "depot": "--queries 3 --sizes 3",
