@@ -34,7 +34,7 @@ MORE = {
     "reproduce": "--puzzles 1 --minutes 0.05",
     "bench": "--seeds 1",
     "soak": "--kills 1 --only generate",
-    "join_folds": "--steps 3",
+    "join_folds": "--steps 3 --shown 5",
     "depot": "--queries 3 --sizes 3",
     "serve": "--no-browser --workspace workspace",
     "ray": "--block --num-cpus 1 --object-store-memory 80000000 --include-dashboard false "
