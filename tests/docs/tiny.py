@@ -34,7 +34,6 @@ MORE = {
     "reproduce": "--puzzles 1 --minutes 0.05",
     "bench": "--seeds 1",
     "soak": "--kills 1 --only generate",
-    "join_folds": "--steps 3 --shown 5",
     "depot": "--queries 3 --sizes 3",
     "serve": "--no-browser --workspace workspace",
     "ray": "--block --num-cpus 1 --object-store-memory 80000000 --include-dashboard false "
@@ -69,11 +68,6 @@ WORDS = {
     "reassemblenet.steps=600": "reassemblenet.steps=6",
 }
 """Other words that are replaced."""
-FOLDS = ("1", "2", "3", "4", "12", "13", "14", "23", "24", "34")
-STANDS_FOR = {
-    "tuned/without-12": [f"tuned{kind}/without-{f}" for kind in ("", "-unmarked") for f in FOLDS]
-}
-"""Where a page tells to do something several times, what is made once stands for all."""
 PATIENCE_S = 120.0
 
 
@@ -119,9 +113,6 @@ class Reader:
             command: Any = typer.main.get_command(app)
             code = command.main(small[1:], "reassembly", standalone_mode=False)
             assert code in (None, 0), f"{shlex.join(small)} ended with {code}"
-        for made in set(STANDS_FOR) & set(small):
-            for other in set(STANDS_FOR[made]) - {made}:
-                shutil.copytree(made, other, dirs_exist_ok=True)
 
     def small(self, words: list[str]) -> list[str]:
         """The command that is run in the place of a page's."""
