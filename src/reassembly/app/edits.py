@@ -113,12 +113,12 @@ def _word_for_placed(
         return "moved"
     if any(abs(wrap_deg(turn - turns[0])) > STILL for turn in turns):
         return "moved and turned"
-    middles, areas = rows.centroids_of(session, project_id), rows.areas_of(session, project_id)
+    shapes = rows.shapes_of(session, project_id)
     shifts = [
-        new.pose().apply([middles[i]]) - old.pose().apply([middles[i]])
+        new.pose().apply([shapes[i][0]]) - old.pose().apply([shapes[i][0]])
         for i, (old, new) in pairs.items()
     ]
-    shift = np.average(np.concatenate(shifts), axis=0, weights=[areas[i] for i in pairs])
+    shift = np.average(np.concatenate(shifts), axis=0, weights=[shapes[i][1] for i in pairs])
     typed = all((old.x_mm, old.y_mm) == (new.x_mm, new.y_mm) for old, new in pairs.values())
     return "turned" if typed or np.hypot(*shift) < STILL else "moved and turned"
 

@@ -323,16 +323,18 @@ def _rings_mm(picture: str, x: float, y: float, mm_per_px: float) -> list[schema
 
 def centroids_of(session: Session, project_id: str) -> dict[str, tuple[float, float]]:
     """By piece, mm in its own frame."""
-    rows = session.scalars(in_order(db.PieceRow, project_id)).all()
-    facts = _facts_of(session, {row.picture for row in rows})
-    return {row.id: _centroid_mm(row, facts[row.picture]) for row in rows}
+    return {i: centroid for i, (centroid, _) in shapes_of(session, project_id).items()}
 
 
-def areas_of(session: Session, project_id: str) -> dict[str, float]:
-    """By piece, mm²."""
+def shapes_of(session: Session, project_id: str) -> dict[str, tuple[tuple[float, float], float]]:
+    """By piece: its centroid, mm in its own frame, and its area, mm²."""
     rows = session.scalars(in_order(db.PieceRow, project_id)).all()
     facts = _facts_of(session, {row.picture for row in rows})
-    return {row.id: facts[row.picture].area_px * row.mm_per_px**2 for row in rows}
+    return {
+        row.id: (_centroid_mm(row, fact), fact.area_px * row.mm_per_px**2)
+        for row in rows
+        for fact in (facts[row.picture],)
+    }
 
 
 def _centroid_mm(row: db.PieceRow, picture: _Facts) -> tuple[float, float]:

@@ -62,8 +62,8 @@ class TableSettings:
     """What pieces count at least that touch as was proposed, however little the judge thinks of
     it."""
     unknown: float = -0.3
-    """What pieces count that touch as nothing proposed. It says little: of true neighbours that
-    share less than 30 mm, most lie so."""
+    """What pieces count that touch as nothing proposed. It says little: true neighbours that share
+    a short edge often lie so."""
     touch_mm: float = 10.0
     """Contact of less length is none."""
     free_mm2: float = 15.0
