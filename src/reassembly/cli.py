@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from reassembly.puzzle import Assembly, Puzzle
     from reassembly.solvers import ProgressCallback
     from reassembly.solvers.batch import Row
+    from reassembly.training.run import Outcome
 
 __all__ = ["app", "main"]
 
@@ -1154,6 +1155,13 @@ def train(
             progress=lambda done, total, text: show(done, total, f"training {text}"),
             preparing=lambda done, total, text: show(done, total, f"preparing {text}"),
         )
+    if not outcome.told_elsewhere:
+        _tell_outcome(outcome, out)
+    if outcome.stopped == "interrupted":
+        raise typer.Exit(130)
+
+
+def _tell_outcome(outcome: Outcome, out: Path) -> None:
     if outcome.figures:
         figures = (f"{name} {value:.4g}" for name, value in outcome.figures.items())
         _say(f"Validation: {', '.join(figures)}")
@@ -1164,8 +1172,6 @@ def train(
         )
     curve = out / "metrics.csv"
     _say(f"Weights: {outcome.weights}" + f"; learning curve: {curve}" * curve.exists())
-    if outcome.stopped == "interrupted":
-        raise typer.Exit(130)
 
 
 @app.command()
@@ -1537,9 +1543,9 @@ def _fate(error: BaseException) -> InputError | None:
             remedy = "Close other programs, or take less at a time, such as fewer --workers"
             return InputError("there is not enough memory", remedy)
         if kind.startswith("Dist") or (kind == "RuntimeError" and "gloo" in text):  # torch's.
-            what = f"another process of this run died or is out of reach ({text.splitlines()[0]})"
-            remedy = "Repeat the command with --resume, on every machine; what was saved is kept"
-            return InputError(what, remedy)
+            from reassembly.training.processes import lost_neighbour
+
+            return lost_neighbour(text.splitlines()[0])
         if kind in {"RuntimeError", "AcceleratorError"} and ("CUDA" in text or "cuDNN" in text):
             remedy = "See what nvidia-smi says, then repeat the command, or use --device cpu"
             return InputError(f"the GPU is gone or failed ({text.splitlines()[0]})", remedy)

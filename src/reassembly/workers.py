@@ -30,6 +30,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 from reassembly._version import __version__
 from reassembly.errors import InputError, InputWarning
 
@@ -82,10 +84,13 @@ class Cluster:
     """A file in the shared folder, by which a machine shows that it sees it."""
     head: str
     """HOST:PORT at which its head answers as long as it is there."""
+    node: psutil.Process | None = None
+    """Ray's own process on this machine, through which all is asked; None where it is not seen."""
 
 
 class _HeadLostError(InputError):
-    """The head of the cluster does not answer; nothing may be asked of Ray any more."""
+    """The head of the cluster does not answer, or Ray on this machine has ended; nothing may be
+    asked of Ray any more."""
 
 
 def run_each(
@@ -209,7 +214,7 @@ def cluster(address: str | None, shared: str | PathLike[str]) -> Iterator[Cluste
     head = address if outside else ray.get_runtime_context().gcs_address
     try:
         token.touch()
-        yield Cluster(address, Path.cwd(), token, head)
+        yield Cluster(address, Path.cwd(), token, head, None if outside else _node(ray))
     except _HeadLostError:
         ours = False
         raise
@@ -322,6 +327,16 @@ def _ray() -> Any:
         ) from error
 
 
+def _node(ray: Any) -> psutil.Process | None:
+    """Ray's own process that this one is attached to, by the socket that both know."""
+    node = ray._private.worker.global_worker.node
+    place = getattr(node, "raylet_socket_name", None)
+    for process in psutil.process_iter(["cmdline"]) if place else ():
+        if f"--raylet_socket_name={place}" in (process.info["cmdline"] or ()):
+            return process
+    return None
+
+
 def _connect(ray: Any, address: str) -> None:
     check_cluster(address)
     try:
@@ -425,7 +440,7 @@ def _on_cluster(
     failures, alone_since = 0, time.monotonic()
     try:
         while waiting or busy:
-            _wait_for_head(machines)
+            _check_there(machines)
             wanted = min(_room(ray, workers, gpu), len(waiting) + len(busy))
             for _ in range(wanted - len(starting) - len(idle) - len(busy)):
                 hand = actor.remote(given, prepare)
@@ -487,7 +502,7 @@ def _on_cluster(
                     InputWarning,
                 )
     except (ray.exceptions.RaySystemError, ConnectionError) as error:
-        raise _gone(machines) from error
+        raise _head_gone(machines) from error
     except _HeadLostError:
         idle, starting, busy = [], {}, {}
         raise
@@ -497,8 +512,10 @@ def _on_cluster(
                 ray.kill(hand)
 
 
-def _wait_for_head(machines: Cluster) -> None:
-    """Raises unless the head of the cluster answers before long."""
+def _check_there(machines: Cluster) -> None:
+    """Raises unless Ray runs on this machine, and the head of the cluster answers before long."""
+    if machines.node is not None and not _lives(machines.node):
+        raise _gone(f"Ray on this machine, of the cluster at {machines.address}, has ended")
     until = time.monotonic() + GONE_AFTER_S
     while True:
         try:
@@ -506,13 +523,24 @@ def _wait_for_head(machines: Cluster) -> None:
             return
         except OSError as error:
             if time.monotonic() > until:
-                raise _gone(machines) from error
+                raise _head_gone(machines) from error
         time.sleep(LOOK_EVERY_S)
 
 
-def _gone(machines: Cluster) -> _HeadLostError:
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _head_gone(machines: Cluster) -> _HeadLostError:
+    return _gone(f"the head of the Ray cluster at {machines.address} is gone")
+
+
+def _gone(what: str) -> _HeadLostError:
     return _HeadLostError(
-        f"the head of the Ray cluster at {machines.address} is gone",
+        what,
         "What is complete is kept: start the cluster again, or leave --ray out, and repeat the "
         "command to go on (generate with --resume)",
     )

@@ -39,7 +39,7 @@ def kill_a_worker():
     return lambda: kill_one("_Hand.work")
 
 
-@pytest.fixture
-def kill_the_head():
-    """Kills what holds a cluster together."""
-    return lambda: kill_one("gcs_server")
+@pytest.fixture(params=["gcs_server", "--raylet_socket_name="])
+def kill_the_head(request):
+    """Kills what holds a cluster together, or Ray on the machine of the head."""
+    return lambda: kill_one(request.param)

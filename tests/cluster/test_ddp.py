@@ -55,9 +55,10 @@ def alone(pool, out, *more, stage="pretrain"):
 
 
 def ended(*processes):
-    for process in processes:
-        said, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, said
+    """What they printed, once all have ended well."""
+    told = [process.communicate(timeout=300)[0] for process in processes]
+    assert all(process.returncode == 0 for process in processes), told
+    return told
 
 
 def free_port() -> int:
@@ -107,7 +108,8 @@ def test_two_processes_learn_what_one_does(pool, by_two, tmp_path):
 
 def test_running_figures_of_a_network_are_those_of_one_process_too(pool, tmp_path):
     alone(pool, tmp_path / "one", stage="texture")
-    ended(start(pool, tmp_path / "two", "--devices", "2", stage="texture"))
+    (said,) = ended(start(pool, tmp_path / "two", "--devices", "2", stage="texture"))
+    assert said.count("Weights: ") == 1
     check_equal(tmp_path / "one", tmp_path / "two")
 
 
@@ -118,13 +120,27 @@ def test_a_run_of_two_processes_is_resumed_by_one(pool, tmp_path):
     check_equal(tmp_path / "whole", tmp_path / "parts")
 
 
+def other_process(process):
+    found = [p for p in psutil.Process(process.pid).children() if "--devices" in p.cmdline()]
+    return found[0] if found else None
+
+
+def test_a_process_that_is_killed_at_its_start_is_told(pool, tmp_path):
+    process = start(pool, tmp_path / "run", "--devices", "2", steps=100_000)
+    while process.poll() is None and other_process(process) is None:
+        time.sleep(0.1)
+    other_process(process).kill()
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 2 and "Traceback" not in said, said
+    assert "another process of this run died" in said and "--resume" in said
+
+
 def test_a_process_that_is_killed_is_told_and_the_run_resumes(pool, tmp_path):
     out = tmp_path / "run"
     process = start(pool, out, "--devices", "2", steps=100_000)
     while process.poll() is None and not (out / "metrics.csv").is_file():
         time.sleep(0.1)
-    (other,) = [p for p in psutil.Process(process.pid).children() if "--devices" in p.cmdline()]
-    other.kill()
+    other_process(process).kill()
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 2 and "Traceback" not in said, said
     assert "another process of this run died" in said and "--resume" in said

@@ -339,7 +339,7 @@ def _saying_resume(folder: Path) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        remedy = f"{error.remedy}; then add --resume to carry on"
+        remedy = f"{error.remedy}, with --resume to carry on"
         raise InputError(error.what, remedy, folder) from error
     except OSError as error:
         what = f"this cannot be written ({error.strerror or error})"

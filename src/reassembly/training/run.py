@@ -78,6 +78,8 @@ class Outcome:
     weights: Path
     figures: Mapping[str, float]
     """Of the last validation."""
+    told_elsewhere: bool = False
+    """Whether another process of the run tells all this."""
 
 
 def train(
@@ -177,6 +179,7 @@ def train(
     import torch
 
     from reassembly.training.module import Training, WholeCheckpoints
+    from reassembly.training.processes import WatchedDDP
     from reassembly.training.stages import stage_of
 
     _make(folder)
@@ -200,7 +203,7 @@ def train(
                 "accelerator": accelerator,
                 "devices": devices,
                 "num_nodes": nodes,
-                "strategy": "ddp" if devices * nodes > 1 else "auto",
+                "strategy": WatchedDDP() if devices * nodes > 1 else "auto",
                 "accumulate_grad_batches": settings.training.accumulate // (devices * nodes),
                 "precision": settings.training.precision,
                 "plugins": [WholeCheckpoints()],
@@ -341,7 +344,12 @@ def _fit(
         _export(module, averaging, weights)
     done = trainer.global_step
     return Outcome(
-        done, done if module.complete else planned, stopping.reason, weights, curve.latest
+        done,
+        done if module.complete else planned,
+        stopping.reason,
+        weights,
+        curve.latest,
+        told_elsewhere=not trainer.is_global_zero,
     )
 
 
