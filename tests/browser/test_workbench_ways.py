@@ -357,7 +357,7 @@ def test_a_dialog_gives_the_focus_back(hands: Hands) -> None:
     assert branch.evaluate("(it) => it === document.activeElement")
 
 
-def test_a_notice_ends_its_sentences(visitor: Hands) -> None:
+def test_a_notice_is_made_of_whole_sentences(visitor: Hands) -> None:
     page = visitor.page
     page.route(
         "**/api/projects/*",
@@ -367,4 +367,4 @@ def test_a_notice_ends_its_sentences(visitor: Hands) -> None:
     )
     page.get_by_role("link", name=re.compile("Demo")).click()
     told = page.locator(".notice").first.inner_text()
-    assert "this file is no JSON. Choose another." in told
+    assert "This file is no JSON. Choose another." in told

@@ -33,6 +33,11 @@ const ARROWS: Record<string, readonly [number, number]> = {
   ArrowDown: [0, 1],
 };
 
+/** Keys that move or turn for as long as they are down, in lower case. */
+const MOVES: ReadonlySet<string> = new Set(
+  [...Object.keys(ARROWS), "q", "e"].map((name) => name.toLowerCase()),
+);
+
 const command = (event: KeyboardEvent) => event.ctrlKey || event.metaKey;
 const letter = (key: string) => (event: KeyboardEvent) =>
   event.key.toLowerCase() === key && !command(event) && !event.altKey;
@@ -51,7 +56,22 @@ const tool = (name: Tool) => (board: Board) => {
   board.pen.lift();
   view.set({ tool: name });
 };
-const tab = (name: Tab) => () => view.set({ tab: name, side: true });
+const TABS: Record<string, Tab> = {
+  i: "piece",
+  j: "joins",
+  s: "solve",
+  b: "versions",
+  y: "history",
+};
+
+/** Opens a panel and goes there, so that the next Tab is its first control. */
+function goToPanel(name: Tab): void {
+  view.set({ tab: name, side: true });
+  const focus = () => document.getElementById(`tab-${name}`)?.focus();
+  focus();
+  // The panels may have been away until now.
+  setTimeout(focus);
+}
 
 export function nextSnap(): void {
   const next: Record<Snap, Snap> = { 0: 15, 15: 45, 45: 0 };
@@ -230,15 +250,10 @@ export const SHORTCUTS: readonly Shortcut[] = [
   },
   {
     keys: "I  J  S  B  Y",
-    does: "Panels: piece, joins, solve, versions, history",
+    does: "Go to a panel: piece, joins, solve, versions, history; A leads back to the board",
     part: "Work",
-    hits: (e) => ["i", "j", "s", "b", "y"].some((k) => letter(k)(e)),
-    run: (_, e) =>
-      tab(
-        ({ i: "piece", j: "joins", s: "solve", b: "versions", y: "history" } as const)[
-          e.key.toLowerCase() as "i"
-        ],
-      )(),
+    hits: (e) => Object.keys(TABS).some((k) => letter(k)(e)),
+    run: (_, e) => goToPanel(TABS[e.key.toLowerCase()] ?? "piece"),
   },
   {
     keys: "A",
@@ -266,6 +281,8 @@ export const SHORTCUTS: readonly Shortcut[] = [
 
 export function listenToKeys(board: Board): { stop: () => void; space: () => boolean } {
   let space = false;
+  /** Whether keys that are still down have moved something. */
+  let moving = false;
   const down = (event: KeyboardEvent) => {
     const target = event.target as HTMLElement;
     if (bench.get().dialog || target.closest("input, textarea, select, dialog, [contenteditable]"))
@@ -284,28 +301,37 @@ export function listenToKeys(board: Board): { stop: () => void; space: () => boo
     if (!found) return;
     event.preventDefault();
     found.run(board, event);
+    if (MOVES.has(event.key.toLowerCase())) moving = board.live.size > 0;
   };
   const up = (event: KeyboardEvent) => {
     if (event.key === " ") {
       space = false;
       board.container.classList.remove("panning");
     }
-    if (board.live.size && (event.key in ARROWS || ["q", "e"].includes(event.key.toLowerCase())))
-      commit(board);
+    if (board.live.size && MOVES.has(event.key.toLowerCase())) commit(board);
+    moving = false;
   };
   const blur = () => {
     space = false;
     board.container.classList.remove("panning");
+    // Keys that come up elsewhere are not heard of.
+    if (moving && board.live.size) commit(board);
+    moving = false;
+  };
+  const leave = () => {
+    if (board.live.size) commit(board);
   };
   window.addEventListener("keydown", down);
   window.addEventListener("keyup", up);
   window.addEventListener("blur", blur);
+  window.addEventListener("pagehide", leave);
   return {
     space: () => space,
     stop() {
       window.removeEventListener("keydown", down);
       window.removeEventListener("keyup", up);
       window.removeEventListener("blur", blur);
+      window.removeEventListener("pagehide", leave);
     },
   };
 }

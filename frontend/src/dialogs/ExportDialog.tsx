@@ -69,7 +69,8 @@ export function ExportDialog({ onClose }: { onClose: () => void }) {
         <Button
           kind="main"
           onClick={start}
-          disabled={!wanted.size || (job !== null && !isOver(job))}
+          disabled={!wanted.size}
+          busy={job !== null && !isOver(job)}
         >
           Export
         </Button>

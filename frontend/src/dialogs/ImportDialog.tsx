@@ -51,7 +51,8 @@ export function ImportDialog({
       const made = await api.upload(project.id, [...files]);
       if (!wanted()) return;
       setRunning(made.job);
-      if (!(await succeeded(made.job))) return close();
+      if (!(await succeeded(made.job))) return wanted() && close();
+      if (!wanted()) return;
       const inspected = await api.uploaded(project.id, made.id);
       setRunning(null);
       setUpload(inspected);
@@ -63,6 +64,9 @@ export function ImportDialog({
       const photo = inspected.files.find((file) => file.kind === "photograph" && file.preview);
       if (!known) setScale((now) => ({ ...now, by: photo ? "ruler" : "number" }));
     }, wanted).then((well) => well || !wanted() || close());
+    return () => {
+      closed.current = true;
+    };
   }, []);
 
   const readable = upload?.files.filter((file) => !file.error && file.kind !== "other") ?? [];
@@ -106,9 +110,11 @@ export function ImportDialog({
         pieces?: Id[];
         warnings?: string[];
       };
-      onClose();
+      if (!closed.current) onClose();
       say(
-        `${pieces.length} piece${pieces.length === 1 ? "" : "s"} brought in; they are in the tray.`,
+        pieces.length === 1
+          ? "1 piece brought in; it is in the tray."
+          : `${pieces.length} pieces brought in; they are in the tray.`,
       );
       const more = warnings.length - TOLD;
       if (warnings.length)
@@ -144,7 +150,8 @@ export function ImportDialog({
             <Button
               kind="main"
               onClick={start}
-              disabled={missing !== null || (job !== null && !isOver(job))}
+              disabled={missing !== null}
+              busy={job !== null && !isOver(job)}
             >
               Bring in
             </Button>

@@ -1,5 +1,5 @@
 /** A short walk through the workbench for the first minute. */
-import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useLayoutEffect, useRef, useState } from "react";
 import { Button } from "../parts/Button";
 import { view } from "../state/view";
 
@@ -30,7 +30,11 @@ export function Tour({ onClose }: { onClose: () => void }) {
   const [step, setStep] = useState(0);
   const [box, setBox] = useState<DOMRect | null>(null);
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    return () => shown?.close();
+  }, []);
   const now = STEPS[step] ?? STEPS[0];
   useLayoutEffect(() => {
     view.set({ tray: true, side: true, ...(step === 2 ? { tab: "solve" as const } : {}) });
@@ -42,6 +46,8 @@ export function Tour({ onClose }: { onClose: () => void }) {
   const finish = () => {
     view.set({ toured: true });
     onClose();
+    // Nothing had the focus before it, or what led to it is gone: the work begins on the board.
+    setTimeout(() => document.querySelector<HTMLElement>(".board")?.focus());
   };
   const last = step === STEPS.length - 1;
   return (

@@ -1,6 +1,6 @@
 /** One chosen piece: what it is, where it lies, how large. */
 import type { RefObject } from "react";
-import type { Piece, Placement } from "../api/types";
+import type { Op, Piece, Placement } from "../api/types";
 import type { Board } from "../board/Board";
 import { wrapDeg } from "../geometry/pose";
 import { trim } from "../geometry/scale";
@@ -12,7 +12,7 @@ import { TextField } from "../parts/TextField";
 import { Thumb } from "../parts/Thumb";
 import * as actions from "../state/actions";
 import { open } from "../state/bench";
-import { edit } from "../state/queue";
+import { draft, edit } from "../state/queue";
 import { Arrange } from "./Arrange";
 import { putOnBoard } from "./putOnBoard";
 
@@ -25,12 +25,16 @@ export function OnePiece({
   placement: Placement;
   board: RefObject<Board | null>;
 }) {
-  const describe = (part: {
-    name?: string;
-    inventory?: string;
-    note?: string;
-    provenance?: string;
-  }) => edit([{ op: "describe", piece: piece.id, ...part }]);
+  /** What a field of text tells about this piece, and no other: it goes with the piece. */
+  const words = (what: "name" | "inventory" | "provenance" | "note") => {
+    const told = (text: string): Op[] => [{ op: "describe", piece: piece.id, [what]: text }];
+    const key = `${what} ${piece.id}`;
+    return {
+      value: piece[what],
+      onTake: (text: string) => edit(told(text)),
+      onDraft: (text: string | null) => draft(key, text === null ? null : told(text)),
+    };
+  };
   return (
     <div className="stack">
       <div className="piece-head">
@@ -59,23 +63,14 @@ export function OnePiece({
       <TextField
         key={`name ${piece.id}`}
         label="Name"
-        value={piece.name}
+        {...words("name")}
         troubleWith={(name) =>
           name.trim() ? null : `A piece needs a name. “${piece.name}” stays.`
         }
-        onTake={(name) => describe({ name })}
       />
-      <TextField
-        label="Inventory number"
-        value={piece.inventory}
-        onTake={(inventory) => describe({ inventory })}
-      />
-      <TextField
-        label="Provenance"
-        value={piece.provenance}
-        onTake={(provenance) => describe({ provenance })}
-      />
-      <TextField label="Note" lines={3} value={piece.note} onTake={(note) => describe({ note })} />
+      <TextField key={`inventory ${piece.id}`} label="Inventory number" {...words("inventory")} />
+      <TextField key={`provenance ${piece.id}`} label="Provenance" {...words("provenance")} />
+      <TextField key={`note ${piece.id}`} label="Note" lines={3} {...words("note")} />
       <NumberField
         key={`scale ${piece.id}`}
         label="Scale"

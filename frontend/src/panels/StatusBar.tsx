@@ -77,6 +77,7 @@ function Running() {
 
 function Saved() {
   const unsaved = useStore(bench, (now) => now.unsaved);
+  const typing = useStore(bench, (now) => now.typing);
   const connected = useStore(bench, (now) => now.connected);
   if (!connected) {
     return (
@@ -88,7 +89,7 @@ function Saved() {
   }
   return (
     <span className="saved" role="status">
-      {unsaved ? "Saving…" : "Saved"}
+      {unsaved ? "Saving…" : typing ? "Typing…" : "Saved"}
     </span>
   );
 }

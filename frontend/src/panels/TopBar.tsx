@@ -14,7 +14,7 @@ export function TopBar() {
   const hypotheses = useStore(bench, (now) => now.hypotheses);
   const hypothesis = useStore(bench, (now) => now.hypothesis);
   const canUndo = useStore(bench, (now) => now.can_undo || now.unsaved > 0);
-  const canRedo = useStore(bench, (now) => now.can_redo);
+  const canRedo = useStore(bench, (now) => now.can_redo || now.taken_back > 0);
   const theme = useStore(view, (now) => now.theme);
   if (!project) return null;
   const rename = () =>

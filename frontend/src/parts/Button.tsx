@@ -15,19 +15,23 @@ export function Button({
   hint,
   onClick,
   disabled,
+  busy,
   pressed,
 }: Common & {
   children: ReactNode;
   icon?: IconName;
   kind?: "plain" | "main" | "quiet";
   hint?: string;
+  /** At work on what it was pressed for: does nothing meanwhile, but keeps the focus. */
+  busy?: boolean;
 }) {
   return (
     <button
       type="button"
       className={`button ${kind}`}
-      onClick={onClick}
+      onClick={() => busy || onClick()}
       disabled={disabled}
+      aria-disabled={busy || undefined}
       aria-pressed={pressed}
       title={hint}
     >

@@ -2,7 +2,7 @@
 import { bench, dismiss } from "../state/bench";
 import { useStore } from "../state/store";
 import { IconButton } from "./Button";
-import { asSentence } from "./sentence";
+import { asSentence, capital } from "./sentence";
 
 export function Notices() {
   const notices = useStore(bench, (now) => now.notices);
@@ -15,8 +15,8 @@ export function Notices() {
           role={notice.tone === "bad" ? "alert" : undefined}
         >
           <p>
-            {notice.remedy ? asSentence(notice.text) : notice.text}{" "}
-            {notice.remedy && <span className="faint">{asSentence(notice.remedy)}</span>}
+            {capital(notice.remedy ? asSentence(notice.text) : notice.text)}{" "}
+            {notice.remedy && <span className="faint">{capital(asSentence(notice.remedy))}</span>}
           </p>
           <IconButton icon="close" label="Dismiss" onClick={() => dismiss(notice.id)} />
         </div>

@@ -1,6 +1,7 @@
 /** A number with its unit; taken when Enter is pressed or the field is left. */
 import { useEffect, useId, useRef, useState } from "react";
 import { trim } from "../geometry/scale";
+import { useTyped } from "./typed";
 
 type Range = readonly [least: number, most: number];
 
@@ -55,6 +56,8 @@ export function NumberField({
     setTyped(null);
     if (!trouble && typed !== shown) onTake(numberIn(typed));
   };
+  // Half a number may be on its way to a whole one, where the page comes back.
+  useTyped((gone) => !gone && typed !== null && !troubleWith(typed, range) && take());
   return (
     <div className="number-field">
       <label htmlFor={id}>{label}</label>

@@ -1,5 +1,6 @@
-/** A line or a paragraph of text; taken when the field is left. */
-import { useEffect, useId, useState } from "react";
+/** A line or a paragraph of text; taken when the field is left, or goes away. */
+import { useEffect, useId, useRef, useState } from "react";
+import { useTyped } from "./typed";
 
 export function TextField({
   label,
@@ -8,6 +9,7 @@ export function TextField({
   placeholder,
   troubleWith,
   onTake,
+  onDraft,
 }: {
   label: string;
   value: string;
@@ -16,28 +18,43 @@ export function TextField({
   /** Why this text is not taken, in words; what was there before is shown again then. */
   troubleWith?: (value: string) => string | null;
   onTake: (value: string) => void;
+  /** Called with every key: what would be taken now; `null` where that is nothing. */
+  onDraft?: (value: string | null) => void;
 }) {
+  /** What is typed and not taken; beside the state, since a blur may come before a render. */
+  const typed = useRef<string | null>(null);
   const [text, setText] = useState(value);
-  useEffect(() => setText(value), [value]);
   const [wrong, setWrong] = useState<string | null>(null);
   const id = useId();
-  const take = () => {
-    if (text === value) return;
-    const trouble = troubleWith?.(text) ?? null;
+  useEffect(() => {
+    if (typed.current === null) setText(value);
+  }, [value]);
+  /** @param leaving whether text that cannot be taken gives way to what was there. */
+  const take = (leaving: boolean) => {
+    const now = typed.current;
+    if (now === null) return;
+    const trouble = now === value ? null : (troubleWith?.(now) ?? null);
+    if (trouble && !leaving) return;
+    typed.current = null;
+    onDraft?.(null);
     setWrong(trouble);
     if (trouble) setText(value);
-    else onTake(text);
+    else if (now !== value) onTake(now);
   };
+  useTyped(take);
   const common = {
     value: text,
     placeholder,
-    onBlur: take,
+    onBlur: () => take(true),
     id,
     "aria-invalid": wrong !== null,
     "aria-describedby": wrong === null ? undefined : `${id}-wrong`,
     onChange: (event: { target: { value: string } }) => {
-      setText(event.target.value);
+      const now = event.target.value;
+      typed.current = now;
+      setText(now);
       setWrong(null);
+      onDraft?.(now === value || troubleWith?.(now) ? null : now);
     },
   };
   return (
@@ -46,7 +63,7 @@ export function TextField({
       {lines > 1 ? (
         <textarea rows={lines} {...common} />
       ) : (
-        <input {...common} onKeyDown={(event) => event.key === "Enter" && take()} />
+        <input {...common} onKeyDown={(event) => event.key === "Enter" && take(true)} />
       )}
       {wrong && (
         <small id={`${id}-wrong`} className="wrong" role="alert">

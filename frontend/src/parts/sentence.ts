@@ -4,6 +4,9 @@ export function asSentence(words: string): string {
   return !trimmed || /[.!?…:;]["”’)]?$/.test(trimmed) ? trimmed : `${trimmed}.`;
 }
 
+/** With a capital at the beginning, unless a name stands there, as of a file or a field. */
 export function capital(words: string): string {
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  return /^[a-z]+[,;:.!?…]*(\s|$)/.test(words)
+    ? words.charAt(0).toUpperCase() + words.slice(1)
+    : words;
 }

@@ -52,6 +52,10 @@ export interface Bench {
   selection: ReadonlySet<Id>;
   /** Changes not yet confirmed by the server. */
   unsaved: number;
+  /** Changes taken back before they were sent. */
+  taken_back: number;
+  /** Whether a field has text that is not yet a change. */
+  typing: boolean;
   connected: boolean;
   /** Counts up whenever the list of candidate joins may be another. */
   joins_version: number;
@@ -80,6 +84,8 @@ export const bench = createStore<Bench>({
   set_aside: null,
   selection: new Set(),
   unsaved: 0,
+  taken_back: 0,
+  typing: false,
   connected: true,
   joins_version: 0,
   dialog: null,

@@ -101,6 +101,8 @@ export function piecesAfter(pieces: readonly Piece[], operations: readonly Op[])
     if (op.op !== "describe" && op.op !== "scale" && op.op !== "discard") continue;
     const { op: _, piece: id, ...told } = op;
     const part = Object.fromEntries(Object.entries(told).filter(([, value]) => value !== null));
+    const known = now.find((piece) => piece.id === id) as Record<string, unknown> | undefined;
+    if (!known || Object.entries(part).every(([name, value]) => known[name] === value)) continue;
     now = now.map((piece) => (piece.id === id ? { ...piece, ...part } : piece));
   }
   return now;

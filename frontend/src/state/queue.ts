@@ -9,18 +9,38 @@ import { bench, say, type Bench } from "./bench";
 import { isMine, signature } from "./identity";
 import { applied, judgementsAfter, needsPieces, piecesAfter } from "./operations";
 
-type Step = { kind: "edit"; operations: Op[] } | { kind: "undo" } | { kind: "redo" };
+type Held = Pick<Bench, "pieces" | "judgements">;
+
+type Edit = {
+  kind: "edit";
+  operations: Op[];
+  /** What holds for the whole project, before it and after. */
+  held?: { before: Held; after: Held };
+};
+
+type Back = {
+  kind: "undo" | "redo";
+  /** The revision that it was sent at. */
+  sent_at?: number;
+};
+
+type Step = Edit | Back;
 
 const AGAIN_MS = 1000;
 
 let confirmed: State | null = null;
 let steps: Step[] = [];
+/** Changes taken back before they were sent, the last one last; "sent" for one the server knows. */
+let takenBack: (Op[] | "sent")[] = [];
 let sending = false;
+/** Whether the server is being asked just now; a step in flight may also wait for it. */
+let asking = false;
 /** The step in flight, until its answer or the stream has told what became of it. */
 let inFlight: Step | null = null;
 let reload: () => Promise<void> = async () => undefined;
 
 const keptUnder = (p: Id, h: Id) => `reassembly.unsent.${p}.${h}`;
+const draftUnder = (p: Id, h: Id) => `reassembly.draft.${p}.${h}`;
 
 /** Begins anew with a hypothesis as the server knows it. */
 export function begin(found: Hypothesis, refetch: () => Promise<void>): void {
@@ -34,6 +54,7 @@ export function begin(found: Hypothesis, refetch: () => Promise<void>): void {
 /** Forgets what belongs to the hypothesis left behind; its unsent changes stay in the browser. */
 export function leave(): void {
   steps = [];
+  takenBack = [];
   inFlight = null;
   confirmed = null;
 }
@@ -45,40 +66,116 @@ export async function sent(): Promise<void> {
 
 /** Takes up changes that an earlier window could not send. */
 export function resume(p: Id, h: Id): void {
-  const kept = localStorage.getItem(keptUnder(p, h));
-  if (!kept) return;
-  const unsent = JSON.parse(kept) as Op[][];
-  steps = unsent.map((operations) => ({ kind: "edit", operations }));
-  if (steps.length)
-    say(`${steps.length} unsaved change${steps.length > 1 ? "s" : ""} found again and saved.`);
+  // An earlier version kept the operations of edits alone.
+  const unsent = stored<(Step | Op[])[]>(keptUnder(p, h)) ?? [];
+  const drafts = Object.values(stored<Record<string, Op[]>>(draftUnder(p, h)) ?? {});
+  localStorage.removeItem(draftUnder(p, h));
+  for (const step of [...unsent, ...drafts]) {
+    if (Array.isArray(step)) steps.push(made(step));
+    else if (step.kind === "edit") steps.push(made(step.operations));
+    else steps.push(step);
+  }
+  if (!steps.length) return;
+  say(`${steps.length} unsaved change${steps.length > 1 ? "s" : ""} found again and saved.`);
   show();
   void send();
+}
+
+function stored<T>(key: string): T | null {
+  try {
+    return JSON.parse(localStorage.getItem(key) ?? "null") as T | null;
+  } catch {
+    return null;
+  }
+}
+
+/** Keeps in the browser what is being typed, as the change that it will be; `null`: it is one now. */
+export function draft(key: string, operations: Op[] | null): void {
+  const { project, hypothesis } = bench.get();
+  if (!project || !hypothesis) return;
+  const under = draftUnder(project.id, hypothesis);
+  const drafts = stored<Record<string, Op[]>>(under) ?? {};
+  if (operations) drafts[key] = operations;
+  else delete drafts[key];
+  const typing = Object.keys(drafts).length > 0;
+  if (typing) localStorage.setItem(under, JSON.stringify(drafts));
+  else localStorage.removeItem(under);
+  if (typing !== bench.get().typing) bench.set({ typing });
 }
 
 /** Makes a change. It is on the screen when this returns. */
 export function edit(operations: Op[]): void {
   if (!operations.length || !bench.get().hypothesis) return;
-  steps.push({ kind: "edit", operations });
-  holdForProject(operations, signature().author);
+  takenBack = [];
+  steps.push(made(operations));
   show();
   showChanged(operations);
   void send();
 }
 
+/** A change that the page shows from now on. */
+function made(operations: Op[]): Edit {
+  const before = held();
+  holdForProject(operations, signature().author);
+  return { kind: "edit", operations, held: { before, after: held() } };
+}
+
+/** Shows changes on their way on top of what the server has told of the project. */
+export function holdUnsent(): void {
+  for (const step of steps) if (step.kind === "edit") step.held = made(step.operations).held;
+}
+
+function held(): Held {
+  const { pieces, judgements } = bench.get();
+  return { pieces, judgements };
+}
+
 export function undo(): void {
-  stepBack("undo");
+  if (!bench.get().hypothesis) return;
+  if (!takeBack()) {
+    if (takenBack.length) takenBack.push("sent");
+    stepBack("undo");
+  }
+  afterStep();
 }
 
 export function redo(): void {
-  stepBack("redo");
+  if (!bench.get().hypothesis) return;
+  const again = takenBack.pop() ?? "sent";
+  if (again === "sent") stepBack("redo");
+  else steps.push(made(again));
+  afterStep();
 }
 
-function stepBack(kind: "undo" | "redo"): void {
-  if (!bench.get().hypothesis) return;
+function stepBack(kind: Back["kind"]): void {
   steps.push({ kind });
+  const { connected } = bench.get();
+  if (!connected) say(`The server is away: the ${kind} is kept, and made when it is back.`);
+}
+
+function afterStep(): void {
   show();
   if (isAttemptShown(bench.get())) showAttempt(false);
   void send();
+}
+
+/** Takes the last change back where the server does not know of it. Answers whether it did. */
+function takeBack(): boolean {
+  const last = steps.at(-1);
+  if (last?.kind !== "edit" || !last.held || (asking && last === inFlight)) return false;
+  const { before, after } = last.held;
+  const change: Partial<Held> = {};
+  // Where the server or another window has told of pieces since, it has to tell what they were.
+  for (const part of ["pieces", "judgements"] as const) {
+    if (before[part] === after[part]) continue;
+    if (bench.get()[part] !== after[part]) return false;
+    Object.assign(change, { [part]: before[part] });
+  }
+  steps.pop();
+  if (last === inFlight) inFlight = null;
+  takenBack.push(last.operations);
+  bench.set((now) => ({ ...change, joins_version: now.joins_version + 1 }));
+  return true;
 }
 
 /** An edit told by the stream: another window's, or this one's. */
@@ -101,8 +198,8 @@ function take(result: EditResult, author: string, mine: boolean): void {
   }
   confirmed = { ...applied(confirmed, result.operations), revision: result.revision };
   if (mine) drop();
-  // What this window has done itself it shows already, and later changes of its own on top.
-  if (!mine || result.kind !== "edit") holdForProject(result.operations, author);
+  holdForProject(result.operations, author);
+  holdUnsent();
   refreshPieces(result.operations);
   bench.set({ can_undo: result.can_undo, can_redo: result.can_redo });
   show();
@@ -128,7 +225,10 @@ function refreshPieces(operations: readonly Op[]): void {
   const { project } = bench.get();
   if (!project || !needsPieces(operations)) return;
   void api.pieces(project.id).then(
-    (pieces) => bench.set({ pieces }),
+    (pieces) => {
+      bench.set({ pieces });
+      holdUnsent();
+    },
     () => undefined,
   );
 }
@@ -137,13 +237,13 @@ function show(more: Partial<Bench> = {}): void {
   if (!confirmed) return;
   let state = confirmed;
   for (const step of steps) if (step.kind === "edit") state = applied(state, step.operations);
-  bench.set({ ...more, state, unsaved: steps.length });
+  bench.set({ ...more, state, unsaved: steps.length, taken_back: takenBack.length });
 }
 
 function keep(): void {
   const { project, hypothesis } = bench.get();
   if (!project || !hypothesis) return;
-  const unsent = steps.flatMap((step) => (step.kind === "edit" ? [step.operations] : []));
+  const unsent = steps.map((step) => ({ ...step, held: undefined }));
   const key = keptUnder(project.id, hypothesis);
   if (unsent.length) localStorage.setItem(key, JSON.stringify(unsent));
   else localStorage.removeItem(key);
@@ -166,19 +266,26 @@ async function sendFirst(step: Step): Promise<void> {
     steps = [];
     return;
   }
-  // Every step before it is confirmed by now, and so it is known whether there is anything to do.
-  if (step.kind !== "edit" && !bench.get()[`can_${step.kind}`]) {
-    steps.shift();
-    show();
-    return;
+  if (step.kind !== "edit" && confirmed) {
+    // Every step before it is confirmed by now, and so it is known whether there is anything to do.
+    // One that was sent before, its answer lost, was made if anything has happened since.
+    const done = step.sent_at !== undefined && confirmed.revision > step.sent_at;
+    if (done || !bench.get()[`can_${step.kind}`]) {
+      steps.shift();
+      keep();
+      show();
+      return;
+    }
+    step.sent_at = confirmed.revision;
+    keep();
   }
   inFlight = step;
   try {
     const by = signature();
     const result =
       step.kind === "edit"
-        ? await api.edit(project.id, hypothesis, step.operations, by)
-        : await api[step.kind](project.id, hypothesis, by);
+        ? await asked(api.edit(project.id, hypothesis, step.operations, by))
+        : await asked(api[step.kind](project.id, hypothesis, by));
     bench.set({ connected: true });
     if (inFlight === step) take(result, by.author, true);
     if (inFlight === step) drop();
@@ -190,8 +297,18 @@ async function sendFirst(step: Step): Promise<void> {
       return;
     }
     drop();
+    takenBack = [];
     if (trouble.status !== 409) say(trouble.trouble.what, trouble.trouble.remedy, "bad");
     await reload();
   }
   show();
+}
+
+async function asked<T>(answer: Promise<T>): Promise<T> {
+  asking = true;
+  try {
+    return await answer;
+  } finally {
+    asking = false;
+  }
 }

@@ -1,8 +1,9 @@
 /** Keeps the bench in step with the server: opens projects and hypotheses, follows the stream. */
 import { api, Refusal } from "../api/client";
 import type { EditEvent, Id, Job, Preview } from "../api/types";
+import { takeTyped } from "../parts/typed";
 import { bench, NOTHING, say, select, type Bench } from "./bench";
-import { begin, hear, leave, resume, sent } from "./queue";
+import { begin, hear, holdUnsent, leave, resume, sent } from "./queue";
 
 let stream: EventSource | null = null;
 const waiters = new Map<Id, ((job: Job) => void)[]>();
@@ -38,6 +39,7 @@ function named(): { project: Id | null; hypothesis: Id | null } {
 }
 
 async function follow(): Promise<void> {
+  takeTyped();
   const { project, hypothesis } = named();
   if (!project) {
     close();
@@ -64,8 +66,12 @@ function close(): void {
     previews: {},
     state: NOTHING,
     unsaved: 0,
+    taken_back: 0,
+    typing: false,
     can_undo: false,
     can_redo: false,
+    // It was about what is left behind.
+    dialog: null,
   });
   select([]);
 }
@@ -93,6 +99,7 @@ async function fetchProject(id: Id) {
     same_place: project.same_place,
     jobs: Object.fromEntries(project.jobs.map((job) => [job.id, job])),
   });
+  holdUnsent();
   document.title = `${project.name} · reassembly`;
   return project;
 }
@@ -156,8 +163,10 @@ async function hearChange(what: string): Promise<void> {
   const { project } = bench.get();
   if (!project) return;
   await tell(async () => {
-    if (what === "pieces") bench.set({ pieces: await api.pieces(project.id) });
-    else if (what === "hypotheses") bench.set({ hypotheses: await api.hypotheses(project.id) });
+    if (what === "pieces") {
+      bench.set({ pieces: await api.pieces(project.id) });
+      holdUnsent();
+    } else if (what === "hypotheses") bench.set({ hypotheses: await api.hypotheses(project.id) });
     else if (what === "joins") bench.set((now) => ({ joins_version: now.joins_version + 1 }));
     else await fetchProject(project.id);
   });

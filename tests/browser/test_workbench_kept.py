@@ -1,0 +1,277 @@
+"""What is typed, moved and undone goes to its own piece, and is there again whatever happens."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.workbench import PAINTED, WIDE, Hands, Server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with the demo in it, to be copied."""
+    workspace = tmp_path_factory.mktemp("kept") / "template"
+    Server(workspace, demo=True).start().stop()
+    return workspace
+
+
+@pytest.fixture
+def server(template: Path, tmp_path: Path) -> Iterator[Server]:
+    workspace = tmp_path / "workspace"
+    shutil.copytree(template, workspace)
+    server = Server(workspace).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def hands(chromium: Browser, server: Server) -> Iterator[Hands]:
+    hands = Hands.at(chromium, server)
+    hands.open_project("Demo")
+    hands.switch_to(PAINTED)
+    yield hands
+    hands.page.close()
+    assert hands.errors == []
+
+
+def some(hands: Hands, count: int) -> list[str]:
+    """Names of pieces whose middles lie well inside the board."""
+    good = []
+    for piece in sorted(hands.pieces(), key=lambda p: -p["area_mm2"]):
+        x, y = hands.where(piece["name"])
+        if 350 < x < 1050 and 150 < y < 780:
+            good.append(piece["name"])
+    return good[:count]
+
+
+def told(hands: Hands) -> dict[str, dict[str, Any]]:
+    return {piece["name"]: piece for piece in hands.pieces()}
+
+
+def field(hands: Hands, label: str) -> Locator:
+    return hands.page.locator(".panel").get_by_label(label, exact=True)
+
+
+def write(hands: Hands, label: str, text: str) -> None:
+    field(hands, label).click()
+    hands.page.keyboard.type(text)
+
+
+def choose(hands: Hands, name: str) -> None:
+    hands.click(name)
+    hands.page.keyboard.press("i")
+    hands.page.get_by_role("heading", name=name, exact=True).wait_for()
+
+
+def leave(hands: Hands) -> str:
+    """Goes elsewhere as with a closed window; answers the address."""
+    address = hands.page.url
+    hands.page.goto("about:blank")
+    return address
+
+
+def come_back(hands: Hands, address: str) -> None:
+    hands.page.goto(address)
+    hands.page.locator(".board").wait_for()
+    hands.page.get_by_text("found again").wait_for()
+    hands.settle()
+    hands.wait_saved()
+
+
+@pytest.mark.parametrize("label", ["Note", "Inventory number"])
+def test_what_is_typed_goes_to_the_piece_it_was_typed_for(hands: Hands, label: str) -> None:
+    page, key = hands.page, label.split()[0].lower()
+    first, second, third = some(hands, 3)
+    hands.click(third)
+    page.keyboard.press("t")
+    choose(hands, first)
+    write(hands, label, "of the first")
+    hands.click(second)
+    page.get_by_role("heading", name=second, exact=True).wait_for()
+    assert field(hands, label).input_value() == ""
+    write(hands, label, "of the second")
+    page.get_by_role("button", name=re.compile(f"^{third}\\.")).click()
+    page.get_by_role("heading", name=third, exact=True).wait_for()
+    assert field(hands, label).input_value() == ""
+    write(hands, label, "of the third")
+    # Back to the board, and to another piece, by keys.
+    page.keyboard.press("Shift+Tab")
+    page.locator(".board").focus()
+    page.keyboard.press("n")
+    hands.wait_saved()
+    words = {name: piece[key] for name, piece in told(hands).items() if piece[key]}
+    assert words == {first: "of the first", second: "of the second", third: "of the third"}
+    choose(hands, first)
+    assert field(hands, label).input_value() == "of the first"
+
+
+def test_what_is_typed_survives_a_reload(hands: Hands) -> None:
+    page = hands.page
+    first, second = some(hands, 2)
+    choose(hands, first)
+    write(hands, "Note", "half a sentence")
+    page.get_by_text("Typing…").wait_for()
+    page.reload()
+    hands.settle()
+    hands.wait_saved()
+    assert told(hands)[first]["note"] == "half a sentence"
+    choose(hands, second)
+    write(hands, "x", "12.5")
+    page.reload()
+    hands.settle()
+    hands.wait_saved()
+    assert hands.placed()[second]["x_mm"] == 12.5
+    # By the address to the list of projects, still in the field.
+    choose(hands, first)
+    write(hands, "Inventory number", "A 7")
+    address = page.url
+    page.evaluate("() => { location.hash = '/' }")
+    page.get_by_role("link", name=re.compile("Demo")).wait_for()
+    page.goto(address)
+    hands.settle()
+    hands.wait_saved()
+    assert told(hands)[first]["inventory"] == "A 7"
+
+
+def test_what_is_typed_survives_the_server_and_the_window(hands: Hands, server: Server) -> None:
+    (name,) = some(hands, 1)
+    choose(hands, name)
+    write(hands, "Note", "before the power cut")
+    server.kill()
+    address = leave(hands)
+    server.start()
+    come_back(hands, address)
+    assert told(hands)[name]["note"] == "before the power cut"
+    choose(hands, name)
+    assert field(hands, "Note").input_value() == "before the power cut"
+
+
+def test_what_is_typed_survives_a_window_that_hangs(chromium: Browser, server: Server) -> None:
+    context = chromium.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
+    page = context.new_page()
+    page.goto(server.url)
+    hands = Hands(page, server, [])
+    hands.open_project("Demo")
+    hands.switch_to(PAINTED)
+    (name,) = some(hands, 1)
+    choose(hands, name)
+    write(hands, "Note", "typed and never left")
+    address = page.url
+    # The first window hangs: it never hears that it is left.
+    again = Hands(context.new_page(), server, [])
+    come_back(again, address)
+    assert told(again)[name]["note"] == "typed and never left"
+    assert again.errors == []
+    context.close()
+
+
+def x_shown(hands: Hands, name: str) -> float:
+    return float(
+        hands.page.evaluate(
+            "(name) => window.reassembly.board.items"
+            ".find((item) => item.piece.name === name).placement.x_mm",
+            name,
+        )
+    )
+
+
+def test_an_undo_while_the_server_is_away(hands: Hands, server: Server) -> None:
+    page = hands.page
+    (name,) = some(hands, 1)
+    choose(hands, name)
+    page.keyboard.press("a")
+    page.keyboard.press("ArrowRight")
+    hands.wait_saved()
+    start = hands.placed()[name]["x_mm"]
+    server.kill()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    write(hands, "Note", "away")
+    page.locator(".board").focus()
+    page.get_by_text("3 changes kept here").wait_for()
+    # What the server never heard of is taken back, and made again, at once.
+    page.keyboard.press("Control+z")
+    assert field(hands, "Note").input_value() == ""
+    page.keyboard.press("Control+z")
+    page.get_by_text("1 change kept here").wait_for()
+    assert x_shown(hands, name) == pytest.approx(start + 1)
+    page.keyboard.press("Control+Shift+Z")
+    assert x_shown(hands, name) == pytest.approx(start + 2)
+    page.keyboard.press("Control+z")
+    page.keyboard.press("Control+z")
+    assert x_shown(hands, name) == pytest.approx(start)
+    # What it knows can only be undone there: that is said, and kept.
+    page.keyboard.press("Control+z")
+    page.get_by_text("the undo is kept").wait_for()
+    page.get_by_text("1 change kept here").wait_for()
+    address = leave(hands)
+    server.start()
+    come_back(hands, address)
+    assert hands.placed()[name]["x_mm"] == pytest.approx(start - 1)
+    assert told(hands)[name]["note"] == ""
+
+
+def test_an_undo_is_made_once_whenever_the_page_is_left(hands: Hands) -> None:
+    page = hands.page
+    (name,) = some(hands, 1)
+    hands.click(name)
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    hands.wait_saved()
+    start, revision = hands.placed()[name]["x_mm"], hands.state()["revision"]
+    # The answer never comes, though the server has undone it.
+    page.route("**/undo", lambda route: (route.fetch(), route.abort())[1])
+    page.keyboard.press("Control+z")
+    page.get_by_text("The server is away").wait_for()
+    page.unroute("**/undo")
+    page.reload()
+    hands.settle()
+    hands.wait_saved()
+    assert hands.state()["revision"] == revision + 1
+    assert hands.placed()[name]["x_mm"] == pytest.approx(start - 1)
+
+
+def test_changes_that_an_earlier_version_kept_are_taken_up(hands: Hands) -> None:
+    page = hands.page
+    (name,) = some(hands, 1)
+    piece = next(p["id"] for p in hands.pieces() if p["name"] == name)
+    kept = [[{"op": "place", "piece": piece, "x_mm": 3.5, "y_mm": 4.5, "rotation_deg": 0}]]
+    page.evaluate(
+        "([key, text]) => localStorage.setItem(key, text)",
+        [f"reassembly.unsent.{hands.project}.{hands.hypothesis}", json.dumps(kept)],
+    )
+    come_back(hands, leave(hands))
+    assert hands.placed()[name]["x_mm"] == 3.5
+
+
+def test_a_key_held_down_while_the_window_goes_away(hands: Hands) -> None:
+    page = hands.page
+    (name,) = some(hands, 1)
+    before = hands.placed()[name]
+    hands.click(name)
+    page.keyboard.down("ArrowRight")
+    page.evaluate("() => window.dispatchEvent(new Event('blur'))")
+    hands.until("() => window.reassembly.board.live.size === 0")
+    hands.wait_saved()
+    assert hands.placed()[name]["x_mm"] == pytest.approx(before["x_mm"] + 1)
+    page.keyboard.up("ArrowRight")
+    page.keyboard.down("ArrowDown")
+    page.reload()
+    page.keyboard.up("ArrowDown")
+    hands.settle()
+    hands.wait_saved()
+    after = hands.placed()[name]
+    assert after["x_mm"] == pytest.approx(before["x_mm"] + 1)
+    assert after["y_mm"] == pytest.approx(before["y_mm"] + 1)
