@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import ipaddress
 import json
 import secrets
@@ -18,11 +20,25 @@ COOKIE = "reassembly_token"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_BODY_BYTES = 32 << 20
 """Of any request that is not an upload."""
+PLAIN = (
+    ":root{color-scheme:light dark}"
+    "body{max-width:36em;margin:18vh auto;padding:0 24px;"
+    'font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}'
+    "h1{font-size:1.35em}"
+)
+"""The style of a page without the workbench's files, which it may not ask for."""
+
+
+def _digest(text: str) -> str:
+    """What allows this text, and no other, inline."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
 POLICY = "; ".join(
     [
         "default-src 'none'",
         "script-src 'self'",
-        "style-src 'self'",
+        f"style-src 'self' '{_digest(PLAIN)}'",
         "img-src 'self' blob: data:",
         "font-src 'self'",
         "connect-src 'self' blob: data:",
@@ -212,7 +228,11 @@ async def _answer(send: Send, status: int, what: str, remedy: str) -> None:
 
 async def _page(send: Send, status: int, what: str, remedy: str) -> None:
     """The same for a person who opens an address in a browser."""
-    text = f"<!doctype html><title>reassembly</title><h1>{what.capitalize()}</h1><p>{remedy}.</p>"
+    text = (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width"><title>reassembly</title>'
+        f"<style>{PLAIN}</style><h1>{what.capitalize()}</h1><p>{remedy}.</p>"
+    )
     await _sent(send, status, b"text/html; charset=utf-8", text)
 
 
