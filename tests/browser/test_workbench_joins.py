@@ -133,6 +133,24 @@ def test_joins_are_shown_tried_and_judged(hands: Hands) -> None:
     )
 
 
+def test_figures_of_all_joins_stand_in_one_line(hands: Hands) -> None:
+    page = hands.page
+    list_true_joins(hands)
+    page.get_by_role("button", name="fragment_0.").press("Enter")
+    hands.tab("Joins")
+    page.locator(".join-figures dl").first.wait_for()
+    lefts = page.evaluate(
+        """() => {
+          const card = document.querySelector('.join-figures dl');
+          return ['gap', 'overlapping'].map((word) => {
+            card.querySelector('dt').textContent = word;
+            return card.querySelector('dd').getBoundingClientRect().left;
+          });
+        }"""
+    )
+    assert lefts[0] == pytest.approx(lefts[1], abs=0.5)
+
+
 def test_the_page_tells_joins_apart_as_python_does(hands: Hands) -> None:
     puzzle = drawn_puzzle(5, seed=2)
     ids = {piece["name"]: piece["id"] for piece in hands.pieces()}
