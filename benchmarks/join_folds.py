@@ -124,6 +124,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tries", type=int, default=6)
     parser.add_argument("--shown", type=int, default=JudgeSettings.shown)
+    parser.add_argument("--steps", type=int, default=JudgeSettings.steps, help="of each judge")
     parser.add_argument("--kept", type=Path, help="what verifiers said, kept between runs")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--without", action="append", default=[], choices=STEPS, help="repeatable")
@@ -138,7 +139,7 @@ def main() -> None:
     real = JoinPool.load(arguments.real)
     mades = {str(path): JoinPool.load(path) for path in arguments.made}
     of_row = fold_of[real.tensors["puzzle"].long()]
-    settings = JudgeSettings(seed=arguments.seed, shown=arguments.shown)
+    settings = JudgeSettings(steps=arguments.steps, shown=arguments.shown, seed=arguments.seed)
     verifiers = Verifiers(arguments)
     if arguments.oracle:
         oracle(real, ids, sources, arguments)

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ import psutil
 import pytest
 import typer
 
+from reassembly import weights
 from reassembly.cli import app
 from tests.docs.blocks import ROOT, check
+from tests.test_weights import hub
 
 SMALL = "--pieces 3 --size 256 --workers 1"
 MORE = {
@@ -35,6 +38,7 @@ MORE = {
     "bench": "--seeds 1",
     "soak": "--kills 1 --only generate",
     "depot": "--queries 3 --sizes 3",
+    "join_folds": "--steps 10 --tries 1",
     "serve": "--no-browser --workspace workspace",
     "ray": "--block --num-cpus 1 --object-store-memory 80000000 --include-dashboard false "
     "--disable-usage-stats",
@@ -42,7 +46,7 @@ MORE = {
 """What makes a command quick; of an option given twice, the last counts."""
 UNLESS_GIVEN = {"reproduce": {"--only": "semi-synthetic", "--solver": "greedy"}}
 """Likewise, of options that may be given several times."""
-BESIDE = {"--devices": "--config tiny", "--joins": "--count 2"}
+BESIDE = {"--devices": "--config tiny", "--joins": "--count 2 --per-pair 20"}
 """Likewise, of commands that have an option."""
 VALUES = {
     "--device": "cpu",
@@ -66,8 +70,11 @@ WORDS = {
     "repair/2d_fixed": "repair/2d_fixed/train/RPobj_g0_o0000",
     "repair/2d_fixed/train": "repair/2d_fixed/train/RPobj_g0_o0000",
     "reassemblenet.steps=600": "reassemblenet.steps=6",
+    "hf:owner/name": "hf:someone/thing",
 }
 """Other words that are replaced."""
+LEFT_OUT = ("1", "2", "3", "4", "12", "13", "14", "23", "24", "34")
+"""Sets of folds that verifiers did not see; the page shows how the one without 12 is trained."""
 PATIENCE_S = 120.0
 
 
@@ -78,6 +85,7 @@ class Reader:
         self.monkeypatch = monkeypatch
         self.running: list[subprocess.Popen[bytes]] = []
         self.ports: dict[str, int] = {}
+        self.open = ExitStack()
 
     def __enter__(self) -> Reader:
         return self
@@ -89,6 +97,7 @@ class Reader:
             process.wait(PATIENCE_S)
             for left in psutil.wait_procs(family, 5)[1]:
                 left.kill()
+        self.open.close()
 
     def run(self, words: list[str]) -> None:
         """Runs a command of ours, or of Ray or torchrun; checks that of another program."""
@@ -107,12 +116,23 @@ class Reader:
             check(words)
         elif words[1] == "serve":
             self.serve(small)
-        elif "--devices" in words:  # It starts itself again, which a test must not.
+        elif words[1:3] == ["weights", "get"]:
+            self.publish()
+            self.finish(["-m", "reassembly.cli", *small[1:]])
+        elif "--devices" in words or "hf:owner/name" in words:
+            # The first starts itself again, which a test must not; the hub's address is read once.
             self.finish(["-m", "reassembly.cli", *small[1:]])
         else:
+            if words[1:3] == ["weights", "add"]:
+                self.store()
             command: Any = typer.main.get_command(app)
             code = command.main(small[1:], "reassembly", standalone_mode=False)
             assert code in (None, 0), f"{shlex.join(small)} ended with {code}"
+        if "tuned/without-12" in words:
+            for place in [Path(folder) for folder in ("tuned", "tuned-unmarked")]:
+                for name in [f"without-{folds}" for folds in LEFT_OUT]:
+                    if not (place / name).exists():
+                        shutil.copytree("tuned/without-12", place / name)
 
     def small(self, words: list[str]) -> list[str]:
         """The command that is run in the place of a page's."""
@@ -153,6 +173,23 @@ class Reader:
         places = [str(own / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.monkeypatch.setenv("PYTHONPATH", os.pathsep.join(places))
         self.monkeypatch.syspath_prepend(own / "site")
+
+    def publish(self) -> None:
+        """Starts a hub on this machine, on which someone has put what ships with the package."""
+        shipped = weights.HERE / "reassemblenet-learnable.safetensors"
+        self.monkeypatch.setenv("HF_ENDPOINT", self.open.enter_context(hub(shipped.read_bytes())))
+        self.monkeypatch.setenv("HF_HUB_CACHE", str(Path("hub").absolute()))
+        self.monkeypatch.setenv("NO_PROXY", "*")
+        self.monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+
+    def store(self) -> None:
+        """Lets weights be added to a copy of the package's, and a model card be there."""
+        own = Path("own-weights").absolute()
+        own.mkdir()
+        shutil.copy(weights.INDEX, own)
+        self.monkeypatch.setattr(weights, "HERE", own)
+        self.monkeypatch.setattr(weights, "INDEX", own / weights.INDEX.name)
+        Path("card.md").write_text("A line\n", encoding="utf-8")
 
     def start_ray(self, words: list[str]) -> None:
         if "--head" in words:
