@@ -30,7 +30,7 @@ from reassembly.synthetic.make import PRESETS, make_puzzle, recipe
 
 IMAGES = Path(__file__).parent / "images"
 GROUND = (240, 238, 233)
-QUALITY = 80
+QUALITY = 70
 DEMO_SEED = 3
 """That of `reassembly demo`."""
 ASSEMBLED_SEED, FRAMES, WIDTH_PX, GAP_MM = 6, 40, 640, 12.0

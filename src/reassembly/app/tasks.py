@@ -27,8 +27,8 @@ LONGEST_PART = 40
 FIGURES = {"probability", "gap_mm", "overlap_mm2", "contact_mm"}
 NO_CONFIDENCE = "This solver does not say how sure it is."
 CALIBRATED = (
-    "Confidence was calibrated on made puzzles and on 23 real ones of RePAIR; for other material it "
-    "is unproven. Take it as a hint of where to look first."
+    "Confidence was calibrated on made puzzles and on 23 real ones of RePAIR; for other material "
+    "it is unproven. Take it as a hint of where to look first."
 )
 UNCALIBRATED = (
     "Confidence is this solver's own measure and not calibrated: 90 % does not mean that nine in "

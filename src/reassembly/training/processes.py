@@ -18,7 +18,7 @@ __all__ = ["WatchedDDP", "lost_neighbour"]
 
 LOOK_EVERY_S = 0.5
 OWN_WORDS_S = 5.0
-"""How long a process may take to notice by itself that another is gone, and to say what it knows."""
+"""How long a process may take to notice by itself that another is gone, and to say so."""
 
 
 def lost_neighbour(why: str) -> InputError:
