@@ -233,7 +233,8 @@ def _load(
         raise InputError(
             f"no weights come with reassembly for the selector {selector}",
             "Train some with `reassembly train --stage pretrain --device cuda --out RUN --set "
-            f"model.keypoints.selector={selector}` (some five minutes of a GPU; days of a CPU), "
+            f"model.keypoints.selector={selector} --set training.minutes=5` (of a GPU, after its "
+            "puzzles are made; days of a CPU), "
             "then give --weights RUN; or leave --selector out",
         )
     model, loaded = load_reassemblenet(name)
