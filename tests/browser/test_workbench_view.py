@@ -316,7 +316,8 @@ def test_another_hypothesis_comes_into_view(hands: Hands) -> None:
     here = hands.page.get_by_label("Hypothesis", exact=True).input_value()
     page.locator(".board").focus()
     page.keyboard.press("Control+a")
-    hands.page.keyboard.press("i")
+    page.keyboard.press("i")  # Which leads to the panel, and A back.
+    page.keyboard.press("a")
     page.keyboard.press("Control+a")
     for _ in range(90):
         page.keyboard.press("Control+ArrowRight")

@@ -67,10 +67,9 @@ const TABS: Record<string, Tab> = {
 /** Opens a panel and goes there, so that the next Tab is its first control. */
 function goToPanel(name: Tab): void {
   view.set({ tab: name, side: true });
-  const focus = () => document.getElementById(`tab-${name}`)?.focus();
-  focus();
-  // The panels may have been away until now.
-  setTimeout(focus);
+  const tab = () => document.getElementById(`tab-${name}`);
+  if (tab()) tab()?.focus();
+  else setTimeout(() => tab()?.focus()); // The panels have been away until now.
 }
 
 export function nextSnap(): void {
