@@ -3,7 +3,9 @@ Files that need others define fixtures of the same names."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +19,24 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("demo") / "workspace", demo=True).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with the demo in it, to be copied."""
+    workspace = tmp_path_factory.mktemp("workbench") / "template"
+    Server(workspace, demo=True).start().stop()
+    return workspace
+
+
+@pytest.fixture
+def own_server(template: Path, tmp_path: Path) -> Iterator[Server]:
+    """With the demo, for one test alone, which may kill it."""
+    workspace = tmp_path / "Werkstatt äö"
+    shutil.copytree(template, workspace)
+    server = Server(workspace).start()
     yield server
     server.stop()
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,48 +16,21 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with the demo in it, to be copied."""
-    workspace = tmp_path_factory.mktemp("workbench") / "template"
-    server = Server(workspace, demo=True).start()
-    server.stop()
-    return workspace
+@pytest.fixture
+def server(own_server: Server) -> Server:
+    return own_server
 
 
 @pytest.fixture
-def server(template: Path, tmp_path: Path) -> Iterator[Server]:
-    workspace = tmp_path / "Werkstatt äö"
-    shutil.copytree(template, workspace)
-    server = Server(workspace).start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def hands(chromium: Browser, server: Server) -> Iterator[Hands]:
+def hands(visitor: Hands) -> Hands:
     """At the demo as it was painted, every piece on the board."""
-    hands = Hands.at(chromium, server)
-    hands.open_project("Demo")
-    hands.switch_to(PAINTED)
-    yield hands
-    hands.page.close()
-    assert hands.errors == []
-
-
-def names(hands: Hands, count: int) -> list[str]:
-    """Names of pieces whose middles lie well inside the board."""
-    good = []
-    for piece in sorted(hands.pieces(), key=lambda p: -p["area_mm2"]):
-        x, y = hands.where(piece["name"])
-        if 350 < x < 1050 and 150 < y < 780:
-            good.append(piece["name"])
-    assert len(good) >= count
-    return good[:count]
+    visitor.open_project("Demo")
+    visitor.switch_to(PAINTED)
+    return visitor
 
 
 def test_dragging_moves_a_piece_by_what_the_pointer_moved(hands: Hands) -> None:
-    (name,) = names(hands, 1)
+    (name,) = hands.well_inside(1)
     before = hands.placed()[name]
     x, y = hands.where(name)
     hands.drag((x, y), (x + 60, y - 40))
@@ -73,7 +43,7 @@ def test_dragging_moves_a_piece_by_what_the_pointer_moved(hands: Hands) -> None:
 
 
 def test_the_handle_turns_about_the_middle_and_shift_snaps(hands: Hands) -> None:
-    (name,) = names(hands, 1)
+    (name,) = hands.well_inside(1)
     hands.click(name)
     before, middle = hands.placed()[name], hands.where(name)
     hx, hy = hands.handle()
@@ -97,7 +67,7 @@ def test_the_handle_turns_about_the_middle_and_shift_snaps(hands: Hands) -> None
 
 
 def test_keys_and_numbers_move_and_turn_exactly(hands: Hands) -> None:
-    (name,) = names(hands, 1)
+    (name,) = hands.well_inside(1)
     hands.click(name)
     page, before = hands.page, hands.placed()[name]
     for key in ("ArrowRight", "ArrowRight", "Shift+ArrowDown", "Control+ArrowUp", "q", "Shift+Q"):
@@ -118,7 +88,7 @@ def test_keys_and_numbers_move_and_turn_exactly(hands: Hands) -> None:
 
 
 def test_several_are_chosen_grouped_and_move_together(hands: Hands) -> None:
-    first, second, third = names(hands, 3)
+    first, second, third = hands.well_inside(3)
     hands.click(first)
     hands.click(second, adding=True)
     assert "2 chosen" in hands.chosen()
@@ -146,7 +116,7 @@ def test_frame_and_lasso_choose(hands: Hands) -> None:
     )
     assert "12 chosen" in hands.chosen()
     page.keyboard.press("Escape")
-    (name,) = names(hands, 1)
+    (name,) = hands.well_inside(1)
     page.keyboard.press("w")
     x, y = hands.where(name)
     page.mouse.move(x - 12, y - 12)
@@ -158,7 +128,7 @@ def test_frame_and_lasso_choose(hands: Hands) -> None:
 
 
 def test_twenty_steps_are_undone_and_redone(hands: Hands) -> None:
-    (name,) = names(hands, 1)
+    (name,) = hands.well_inside(1)
     hands.click(name)
     start = hands.placed()
     for step in range(20):
@@ -177,7 +147,7 @@ def test_twenty_steps_are_undone_and_redone(hands: Hands) -> None:
 
 
 def test_a_locked_piece_stays(hands: Hands) -> None:
-    (name,) = names(hands, 1)
+    (name,) = hands.well_inside(1)
     hands.click(name)
     hands.page.keyboard.press("l")
     hands.wait_saved()
@@ -194,7 +164,7 @@ def test_a_locked_piece_stays(hands: Hands) -> None:
 
 def test_a_branch_leaves_the_trunk_alone(hands: Hands) -> None:
     page = hands.page
-    (name,) = names(hands, 1)
+    (name,) = hands.well_inside(1)
     trunk = hands.placed()
     page.get_by_role("button", name="Branch this hypothesis").first.click()
     page.keyboard.type("Upside down")
@@ -222,7 +192,7 @@ def test_history_tells_who_and_restores(hands: Hands) -> None:
     page.get_by_label("Your name in the history").click()
     page.keyboard.type("Ada")
     page.keyboard.press("Tab")
-    (name,) = names(hands, 1)
+    (name,) = hands.well_inside(1)
     start, revision = hands.placed(), hands.state()["revision"]
     hands.click(name)
     for _ in range(3):
@@ -240,7 +210,7 @@ def test_history_tells_who_and_restores(hands: Hands) -> None:
 
 def test_the_tray_gives_and_takes(hands: Hands) -> None:
     page = hands.page
-    first, second = names(hands, 2)
+    first, second = hands.well_inside(2)
     hands.click(first)
     page.keyboard.press("t")
     hands.wait_saved()
@@ -268,7 +238,7 @@ def test_rulers_guides_and_order(hands: Hands) -> None:
     hands.drag((box["x"] + 110, box["y"] + 300), (box["x"] + 110, box["y"] + 5))
     hands.wait_saved()
     assert hands.state()["guides"] == []
-    first, _ = names(hands, 2)
+    first, _ = hands.well_inside(2)
     hands.click(first)
     page.keyboard.press("PageUp")
     hands.wait_saved()
@@ -329,7 +299,7 @@ def test_two_windows_stay_in_step(hands: Hands, chromium: Browser, server: Serve
     other = Hands.at(chromium, server)
     other.open_project("Demo")
     other.switch_to(PAINTED)
-    (name,) = names(hands, 1)
+    (name,) = hands.well_inside(1)
     before = other.where(name)
     x, y = hands.where(name)
     hands.drag((x, y), (x + 40, y + 40))
@@ -353,7 +323,7 @@ def test_two_windows_stay_in_step(hands: Hands, chromium: Browser, server: Serve
 
 def test_nothing_is_lost_when_the_server_dies(hands: Hands, server: Server) -> None:
     """Killed with an edit on its way: the page keeps it, sends it again, and a reload shows it."""
-    (name,) = names(hands, 1)
+    (name,) = hands.well_inside(1)
     hands.click(name)
     hands.page.keyboard.press("ArrowRight")
     hands.wait_saved()

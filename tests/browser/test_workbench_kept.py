@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,41 +16,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with the demo in it, to be copied."""
-    workspace = tmp_path_factory.mktemp("kept") / "template"
-    Server(workspace, demo=True).start().stop()
-    return workspace
+@pytest.fixture
+def server(own_server: Server) -> Server:
+    return own_server
 
 
 @pytest.fixture
-def server(template: Path, tmp_path: Path) -> Iterator[Server]:
-    workspace = tmp_path / "workspace"
-    shutil.copytree(template, workspace)
-    server = Server(workspace).start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def hands(chromium: Browser, server: Server) -> Iterator[Hands]:
-    hands = Hands.at(chromium, server)
-    hands.open_project("Demo")
-    hands.switch_to(PAINTED)
-    yield hands
-    hands.page.close()
-    assert hands.errors == []
-
-
-def some(hands: Hands, count: int) -> list[str]:
-    """Names of pieces whose middles lie well inside the board."""
-    good = []
-    for piece in sorted(hands.pieces(), key=lambda p: -p["area_mm2"]):
-        x, y = hands.where(piece["name"])
-        if 350 < x < 1050 and 150 < y < 780:
-            good.append(piece["name"])
-    return good[:count]
+def hands(visitor: Hands) -> Hands:
+    """At the demo as it was painted, every piece on the board."""
+    visitor.open_project("Demo")
+    visitor.switch_to(PAINTED)
+    return visitor
 
 
 def told(hands: Hands) -> dict[str, dict[str, Any]]:
@@ -93,7 +66,7 @@ def come_back(hands: Hands, address: str) -> None:
 @pytest.mark.parametrize("label", ["Note", "Inventory number"])
 def test_what_is_typed_goes_to_the_piece_it_was_typed_for(hands: Hands, label: str) -> None:
     page, key = hands.page, label.split()[0].lower()
-    first, second, third = some(hands, 3)
+    first, second, third = hands.well_inside(3)
     hands.click(third)
     page.keyboard.press("t")
     choose(hands, first)
@@ -119,7 +92,7 @@ def test_what_is_typed_goes_to_the_piece_it_was_typed_for(hands: Hands, label: s
 
 def test_what_is_typed_survives_a_reload(hands: Hands) -> None:
     page = hands.page
-    first, second = some(hands, 2)
+    first, second = hands.well_inside(2)
     choose(hands, first)
     write(hands, "Note", "half a sentence")
     page.get_by_text("Typing…").wait_for()
@@ -146,7 +119,7 @@ def test_what_is_typed_survives_a_reload(hands: Hands) -> None:
 
 
 def test_what_is_typed_survives_the_server_and_the_window(hands: Hands, server: Server) -> None:
-    (name,) = some(hands, 1)
+    (name,) = hands.well_inside(1)
     choose(hands, name)
     write(hands, "Note", "before the power cut")
     server.kill()
@@ -165,7 +138,7 @@ def test_what_is_typed_survives_a_window_that_hangs(chromium: Browser, server: S
     hands = Hands(page, server, [])
     hands.open_project("Demo")
     hands.switch_to(PAINTED)
-    (name,) = some(hands, 1)
+    (name,) = hands.well_inside(1)
     choose(hands, name)
     write(hands, "Note", "typed and never left")
     address = page.url
@@ -189,7 +162,7 @@ def x_shown(hands: Hands, name: str) -> float:
 
 def test_an_undo_while_the_server_is_away(hands: Hands, server: Server) -> None:
     page = hands.page
-    (name,) = some(hands, 1)
+    (name,) = hands.well_inside(1)
     choose(hands, name)
     page.keyboard.press("a")
     page.keyboard.press("ArrowRight")
@@ -225,7 +198,7 @@ def test_an_undo_while_the_server_is_away(hands: Hands, server: Server) -> None:
 
 def test_an_undo_is_made_once_whenever_the_page_is_left(hands: Hands) -> None:
     page = hands.page
-    (name,) = some(hands, 1)
+    (name,) = hands.well_inside(1)
     hands.click(name)
     for _ in range(4):
         page.keyboard.press("ArrowRight")
@@ -245,7 +218,7 @@ def test_an_undo_is_made_once_whenever_the_page_is_left(hands: Hands) -> None:
 
 def test_changes_that_an_earlier_version_kept_are_taken_up(hands: Hands) -> None:
     page = hands.page
-    (name,) = some(hands, 1)
+    (name,) = hands.well_inside(1)
     piece = next(p["id"] for p in hands.pieces() if p["name"] == name)
     kept = [[{"op": "place", "piece": piece, "x_mm": 3.5, "y_mm": 4.5, "rotation_deg": 0}]]
     page.evaluate(
@@ -258,7 +231,7 @@ def test_changes_that_an_earlier_version_kept_are_taken_up(hands: Hands) -> None
 
 def test_a_key_held_down_while_the_window_goes_away(hands: Hands) -> None:
     page = hands.page
-    (name,) = some(hands, 1)
+    (name,) = hands.well_inside(1)
     before = hands.placed()[name]
     hands.click(name)
     page.keyboard.down("ArrowRight")

@@ -139,6 +139,16 @@ class Hands:
             p for p in self.server.get(f"/api/projects/{self.project}/pieces") if not p["discarded"]
         ]
 
+    def well_inside(self, count: int) -> list[str]:
+        """Names of pieces whose middles lie well inside the board, the largest first."""
+        good = []
+        for piece in sorted(self.pieces(), key=lambda p: -p["area_mm2"]):
+            x, y = self.where(piece["name"])
+            if 350 < x < 1050 and 150 < y < 780:
+                good.append(piece["name"])
+        assert len(good) >= count
+        return good[:count]
+
     def where(self, name: str) -> tuple[float, float]:
         """The middle of a piece on the screen: a spot that shows this piece and no other."""
         found = self.page.evaluate(
