@@ -31,6 +31,18 @@ def run(*command, cwd=ROOT):
     return done.stdout
 
 
+def empty_environment(home):
+    """An environment without pip, which finds the libraries of this one, but nothing of ours: where
+    its commands are, and what is installed into it."""
+    venv.create(home, with_pip=False)
+    scripts = home / ("Scripts" if os.name == "nt" else "bin")
+    told = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    own = Path(run(scripts / "python", "-c", told, cwd=home).strip())
+    places = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (own / "libraries.pth").write_text("\n".join(sorted(places)) + "\n", encoding="utf-8")
+    return scripts, own
+
+
 def test_the_version_is_the_same_wherever_it_is_told():
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M)
     assert cited.group(1) == __version__
@@ -117,16 +129,10 @@ def test_the_sdist_holds_all_that_is_ours_and_nothing_private(built):
 def test_the_wheel_runs_in_an_environment_of_its_own(built, tmp_path):
     """Nothing is downloaded: libraries are those of the environment that runs this test."""
     _, wheel = built
-    home = tmp_path / "eigene Umgebung"
-    venv.create(home, with_pip=False)
-    scripts = home / ("Scripts" if os.name == "nt" else "bin")
+    scripts, own = empty_environment(tmp_path / "eigene Umgebung")
     python = scripts / ("python.exe" if os.name == "nt" else "python")
     install = ["--python", python, "install", "--no-deps", "--no-index", "--quiet", wheel]
     run(sys.executable, "-m", "pip", *install)
-    told = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    own = Path(run(python, "-c", told, cwd=tmp_path).strip())
-    places = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    (own / "libraries.pth").write_text("\n".join(sorted(places)) + "\n", encoding="utf-8")
 
     where = run(python, "-c", "import reassembly; print(reassembly.__file__)", cwd=tmp_path)
     assert Path(where.strip()).is_relative_to(own)

@@ -24,7 +24,8 @@ import typer
 
 from reassembly import weights
 from reassembly.cli import app
-from tests.docs.blocks import ROOT, check
+from tests.docs.blocks import ROOT
+from tests.test_distribution import empty_environment
 from tests.test_weights import hub
 
 SMALL = "--pieces 3 --size 256 --workers 1"
@@ -39,6 +40,8 @@ MORE = {
     "soak": "--kills 1 --only generate",
     "depot": "--queries 3 --sizes 3",
     "join_folds": "--steps 10 --tries 1",
+    "demo": "--pieces 4",
+    "pytest": "tests/test_pose.py",
     "serve": "--no-browser --workspace workspace",
     "ray": "--block --num-cpus 1 --object-store-memory 80000000 --include-dashboard false "
     "--disable-usage-stats",
@@ -100,11 +103,18 @@ class Reader:
         self.open.close()
 
     def run(self, words: list[str]) -> None:
-        """Runs a command of ours, or of Ray or torchrun; checks that of another program."""
+        """Runs a command, whosever it is."""
         program = Path(words[0]).name
         small = self.small(words)
         clear(name_of(words), small)
-        if program == "ray":
+        if words[0] == "cd":
+            self.enter(words[1])
+        elif program == "make":
+            for line in made_by(words[1]):
+                self.run(line)
+        elif program == "npm":
+            self.build_page(words)
+        elif program == "ray":
             self.start_ray(small)
         elif program == "torchrun":
             self.finish(["-m", "torch.distributed.run", *small[1:]])
@@ -112,8 +122,18 @@ class Reader:
             self.finish([str(ROOT / small[1]), *small[2:]])
         elif words == ["pip", "install", "."]:
             self.install()
+        elif program == "pip":
+            self.install_ours(words)
+        elif words[1:3] == ["-m", "hatchling"]:
+            self.finish([*words[1:], "-d", str(Path("dist").absolute())], ROOT)
+        elif words[1:3] == ["-m", "venv"]:
+            empty_environment(Path(self.place(words[3])).absolute())
+        elif words[1:3] == ["-m", "pytest"]:
+            self.finish(small[1:], ROOT)
         elif program != "reassembly":
-            check(words)
+            raise AssertionError(f"nobody knows how to run {shlex.join(words)}")
+        elif Path(words[0]).parent.name == "bin":
+            subprocess.run(small, check=True, timeout=PATIENCE_S, env=alone())
         elif words[1] == "serve":
             self.serve(small)
         elif words[1:3] == ["weights", "get"]:
@@ -155,12 +175,52 @@ class Reader:
             return word
         return f"127.0.0.1:{self.ports.setdefault(port, free_port())}"
 
-    def finish(self, arguments: list[str]) -> None:
+    def finish(self, arguments: list[str], folder: Path | None = None) -> None:
         """Runs a program of Python's to its end."""
-        done = subprocess.run(
-            [sys.executable, *arguments], capture_output=True, text=True, timeout=300, env=alone()
-        )
-        assert done.returncode == 0, f"{shlex.join(arguments)}\n{done.stdout}{done.stderr}"
+        ended_well([sys.executable, *arguments], folder)
+
+    @staticmethod
+    def place(word: str) -> str:
+        """A folder of some machine, such as /somewhere/empty, as one of the working folder."""
+        return word.removeprefix("/")
+
+    def enter(self, folder: str) -> None:
+        """Goes into a folder: of the page's making, or a copy of one of the repository's."""
+        own, ours = Path(self.place(folder)), ROOT / folder
+        if not own.is_dir():
+            past = shutil.ignore_patterns("node_modules")
+            shutil.copytree(ours, own, ignore=past)
+        self.monkeypatch.chdir(own)
+
+    def build_page(self, words: list[str]) -> None:
+        """Builds the workbench's page in a copy of its source, beside a package that has none."""
+        if (npm := shutil.which("npm")) is None:
+            pytest.skip("Node.js is not here, which only those need who change the page")
+        ended_well([npm, *words[1:]])
+        if words[1:] == ["run", "build"]:
+            built, shipped = (
+                Path("../src/reassembly/app/static"),
+                weights.HERE.parent / "app/static",
+            )
+            assert {path.name: path.read_bytes() for path in built.rglob("*.*")} == {
+                path.name: path.read_bytes() for path in shipped.rglob("*.*")
+            }
+
+    def install_ours(self, words: list[str]) -> None:
+        """Installs a wheel that the page built; or does all of it but to write, of the package as
+        it is here, in the place of what the index will have. Libraries are those of this test."""
+        quiet = ["--no-deps", "--no-index", "--quiet"]
+        for word in words[2:]:
+            if word.startswith("dist/"):
+                (wheel,) = Path("dist").glob("*.whl")
+                own = ["--python", str(Path(self.place(words[0])).with_name("python").absolute())]
+                self.finish(["-m", "pip", *own, "install", *quiet, str(wheel)])
+            else:
+                assert word.partition("[")[0] == "reassembly", word
+                ours = f"{ROOT}{word.removeprefix('reassembly')}"
+                dry = ["--dry-run", "--no-index", "--no-build-isolation"]
+                said = ended_well([sys.executable, "-m", "pip", "install", *dry, ours])
+                assert "does not provide the extra" not in said, said
 
     def install(self) -> None:
         """Installs the package that the page tells to write, for this test and what it starts."""
@@ -226,8 +286,27 @@ class Reader:
 def name_of(words: list[str]) -> str:
     """The command of ours that is given, or the program."""
     program = Path(words[0]).name
+    if words[1:2] == ["-m"]:
+        return words[2]
     own = {"reassembly": words[1], "torchrun": "train", "python": Path(words[1]).stem}
     return own.get(program, program)
+
+
+def made_by(target: str) -> list[list[str]]:
+    """The commands of a target of the Makefile, with no environment to make first."""
+    told = ended_well(["make", "--dry-run", "-C", str(ROOT), "STAMP=", "BIN=", target])
+    lines = [shlex.split(line) for line in told.splitlines() if line.startswith("/")]
+    assert lines, told
+    return [[Path(words[0]).name, *words[1:]] for words in lines]
+
+
+def ended_well(command: list[str], folder: Path | None = None) -> str:
+    """What a program says that runs to its end."""
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=300, env=alone()
+    )
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
 
 
 def clear(name: str, words: list[str]) -> None:
