@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from pathlib import Path
 
@@ -66,8 +67,11 @@ def test_a_workspace_of_a_later_version_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "later.sqlite"
     with sqlite3.connect(path) as later:
         later.execute("PRAGMA user_version = 99")
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
     with pytest.raises(InputError, match="Update reassembly"):
         db.migrate(path)
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:

@@ -303,8 +303,6 @@ def migrate(path: Path) -> None:
     try:
         connection = sqlite3.connect(path, isolation_level=None, timeout=10.0)
         try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version > len(MIGRATIONS):
                 raise InputError(
@@ -313,6 +311,8 @@ def migrate(path: Path) -> None:
                     "Update reassembly (pip install --upgrade reassembly)",
                     path,
                 )
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
             if version == len(MIGRATIONS):
                 return
             connection.execute("BEGIN IMMEDIATE")
