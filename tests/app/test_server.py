@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from reassembly.app.server import _addresses
 from tests.app.live import Listener, Live, cut_outs, live
 from tests.test_cli import typed
 
@@ -88,6 +89,9 @@ def test_a_server_for_others_asks_for_its_token(tmp_path: Path) -> None:
         assert plain.get(f"/api/projects?token={token}").status_code == 401
         bearer = {"authorization": f"Bearer {token}"}
         assert plain.get("/api/projects", headers=bearer).json() == []
+        numbers = re.findall(r"is at http://([0-9.]+:[0-9]+)/", server.log.read_text("utf-8"))
+        for number in numbers:
+            assert plain.get("/api/projects", headers={**bearer, "host": number}).json() == []
         evil = {**bearer, "host": "evil.example"}
         assert plain.get("/api/projects", headers=evil).status_code == 403
         welcome = plain.get(f"/?token={token}")
@@ -106,6 +110,40 @@ def test_a_server_for_others_asks_for_its_token(tmp_path: Path) -> None:
         assert person.status_code == 401 and "<h1>" in person.text and "?token=" in person.text
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_a_server_for_others_is_told_by_name_and_number(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "bench")
+    number = {"0.0.0.0": "198.51.100.7", "::": "2001:db8::7"}[host]
+
+    class Probe:
+        route = True
+
+        def __init__(self, family: int, kind: int) -> None:
+            assert kind == socket.SOCK_DGRAM
+            assert family == (socket.AF_INET6 if host == "::" else socket.AF_INET)
+
+        def __enter__(self) -> Probe:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def connect(self, _: object) -> None:
+            if not self.route:
+                raise OSError("network is unreachable")
+
+        def getsockname(self) -> tuple[str, int]:
+            return number, 40000
+
+    monkeypatch.setattr(socket, "socket", Probe)
+    shown = f"[{number}]" if host == "::" else number
+    assert _addresses(host, 8765) == ["http://bench:8765", f"http://{shown}:8765"]
+    Probe.route = False
+    assert _addresses(host, 8765) == ["http://bench:8765"]
+    assert _addresses("127.0.0.1", 8765) == ["http://127.0.0.1:8765"]
 
 
 @pytest.mark.parametrize(
@@ -148,6 +186,15 @@ def test_sent_names_stay_in_their_folder(server: Live) -> None:
     assert len(stored) == len(parts)
     assert not list(server.workspace.parent.rglob("escape.png"))[1:]
     assert all(len(part) < 130 for path in stored for part in path.parts)
+
+
+def test_too_many_files_are_refused_with_what_to_do(server: Live) -> None:
+    project, _ = server.project()
+    parts = [("files", (f"{number}.png", b"x")) for number in range(1001)]
+    answer = server.client.post(f"/api/projects/{project}/uploads", files=parts)
+    assert answer.status_code == 422
+    assert "more than 1000 files" in answer.json()["what"]
+    assert answer.json()["remedy"] == "Send up to 1000 at a time"
 
 
 def test_too_large_a_body_is_refused_before_it_is_read(server: Live) -> None:

@@ -28,7 +28,7 @@ from reassembly.app.join_routes import router as joins_router
 from reassembly.app.routes import router
 from reassembly.app.safety import Guard, is_loopback
 from reassembly.app.store import Conflict, Missing
-from reassembly.app.work_routes import MAX_UPLOAD_BYTES
+from reassembly.app.work_routes import MAX_UPLOAD_BYTES, too_many_files
 from reassembly.app.work_routes import router as work_router
 from reassembly.errors import InputError
 
@@ -39,6 +39,13 @@ KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 """Said here, since on Windows any program may have told the system otherwise."""
 ELSEWHERE = {errno.EADDRNOTAVAIL, getattr(errno, "WSAEADDRNOTAVAIL", errno.EADDRNOTAVAIL)}
 """What the system says of an address that it does not have."""
+
+TOO_MANY_FILES = "Too many files"
+"""What the parser of forms says, which counts before we do."""
+
+EVERYWHERE = {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}
+"""Hosts that stand for every address of the machine, and addresses outside it that nobody has
+(RFC 5737, RFC 3849)."""
 
 
 def create_app(bench: Workbench, *, host: str = "127.0.0.1", token: str | None = None) -> FastAPI:
@@ -124,6 +131,8 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> JSONResponse:
+        if str(error.detail).startswith(TOO_MANY_FILES):
+            return problem(422, too_many_files().what, too_many_files().remedy)
         remedies = {404: "Check the address", 405: "Check the address", 413: "Send less"}
         remedy = remedies.get(error.status_code, "Correct the request")
         answer = problem(error.status_code, str(error.detail).lower(), remedy)
@@ -155,11 +164,10 @@ def serve(
     bench = Workbench(folder)
     shown = bench.demo() if demo else None
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
-    url = _address(host, listener.getsockname()[1])
-    if token is not None:
-        url += f"/?token={token}"
+    way = "" if token is None else f"/?token={token}"
     if shown is not None:
-        url += f"{'/' * (token is None)}#/p/{shown}"
+        way += f"{'/' * (token is None)}#/p/{shown}"
+    url, *others = (address + way for address in _addresses(host, listener.getsockname()[1]))
     config = uvicorn.Config(
         create_app(bench, host=host, token=token),
         log_level="warning",
@@ -171,6 +179,8 @@ def serve(
     )
     server = _Server(config, bench)
     say(f"The workbench is at {url} (Ctrl-C stops)")
+    for other in others:
+        say(f"Where that name is not known, it is at {other}")
     say(f"Its workspace is {bench.folder}")
     if browser:
         threading.Timer(0.5, webbrowser.open, [url]).start()
@@ -219,6 +229,21 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _address(host: str, port: int) -> str:
-    shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
-    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"
+def _addresses(host: str, port: int) -> list[str]:
+    """Where others find the page: by the machine's name and by its number, if it listens to all."""
+    names = [host]
+    if host in EVERYWHERE:
+        number = _own_number(host)
+        names = [socket.gethostname(), *([] if number is None else [number])]
+    return [f"http://{f'[{name}]' if ':' in name else name}:{port}" for name in names]
+
+
+def _own_number(host: str) -> str | None:
+    """This machine's address on its network; None where there is no network."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((EVERYWHERE[host], 9))  # Chooses a way, and sends nothing.
+            return str(probe.getsockname()[0])
+    except OSError:
+        return None

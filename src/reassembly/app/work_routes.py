@@ -90,10 +90,16 @@ def _as_it_was(name: str) -> str:
     return re.sub("%(22|0D|0A)", lambda found: chr(int(found[1], 16)), name)
 
 
+def too_many_files() -> InputError:
+    return InputError(
+        f"more than {MAX_FILES} files are too many at once", f"Send up to {MAX_FILES} at a time"
+    )
+
+
 async def _receive(open_bench: Workbench, files: list[UploadFile]) -> tuple[str, list[Any]]:
     """Stores sent files in a new folder, under names that cannot do harm."""
     if len(files) > MAX_FILES:
-        raise InputError(f"{len(files)} files are too many at once", f"Send up to {MAX_FILES}")
+        raise too_many_files()
     upload_id = new_id()
     folder = open_bench.uploads / upload_id / "files"
     kept: list[dict[str, Any]] = []
