@@ -9,6 +9,7 @@ import { Zoomable } from "../parts/Zoomable";
 import { bench, pieceOf, say } from "../state/bench";
 import { signature } from "../state/identity";
 import { repaired } from "../state/repairs";
+import { ConfirmDialog } from "./ConfirmDialog";
 import { MaskCanvas } from "./maskCanvas";
 
 const LEAST_PX = 2;
@@ -31,6 +32,9 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
   const [tool, setTool] = useState<Tool>("brush");
   const [size, setSize] = useState(24);
   const [changed, setChanged] = useState(false);
+  /** Whether there is a line to split along. */
+  const [lined, setLined] = useState(false);
+  const [leaving, setLeaving] = useState(false);
   const [busy, setBusy] = useState(false);
   const [penDown, setPenDown] = useState(false);
   const line = useRef<Spot[]>([]);
@@ -117,9 +121,14 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
       ((event.clientY - box.top) / box.height) * height,
     ];
   };
+  const lay = (spots: Spot[]) => {
+    line.current = spots;
+    const [first] = spots;
+    setLined(spots.some((spot) => spot[0] !== first?.[0] || spot[1] !== first[1]));
+  };
   const put = (at: Spot) => {
     last.current = at;
-    if (tool === "cut") line.current = [at];
+    if (tool === "cut") lay([at]);
     else {
       mask?.remember();
       mask?.stroke(at, at, size, tool === "eraser");
@@ -130,7 +139,7 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
   const carry = (now: Spot) => {
     pointer.current = now;
     if (last.current) {
-      if (tool === "cut") line.current.push(now);
+      if (tool === "cut") lay([...line.current, now]);
       else mask?.stroke(last.current, now, size, tool === "eraser");
       last.current = now;
     }
@@ -196,12 +205,14 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
     setBusy(false);
     if (well) onClose();
   };
+  /** Takes back what the tool in hand has done, or else what the others have. */
   const undo = () => {
-    mask?.undo();
-    line.current = [];
+    if (line.current.length && (tool === "cut" || !changed)) lay([]);
+    else mask?.undo();
     setChanged(mask?.changed ?? false);
     soon();
   };
+  const leave = () => ((changed || lined) && !busy ? setLeaving(true) : onClose());
   const key = (event: KeyboardEvent) => {
     if ((event.ctrlKey || event.metaKey) && event.key === "z") {
       event.preventDefault();
@@ -210,100 +221,111 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
   };
   if (!piece) return null;
   return (
-    <Modal
-      wide
-      title={`Repair the cut-out of ${piece.name}`}
-      onClose={onClose}
-      footer={
-        <>
-          <Button onClick={undo} disabled={!changed} icon="undo">
-            Undo
-          </Button>
-          <span className="spacer" />
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            onClick={() => void act("separate")}
-            disabled={busy}
-            hint="Each part that hangs together becomes a piece"
-          >
-            Split into separate parts
-          </Button>
-          {tool === "cut" ? (
-            <Button kind="main" onClick={() => void act("cut")} disabled={busy}>
-              Split along the line
+    <>
+      <Modal
+        wide
+        title={`Repair the cut-out of ${piece.name}`}
+        onClose={leave}
+        footer={
+          <>
+            <Button onClick={undo} disabled={!changed && !lined} icon="undo">
+              Undo
             </Button>
-          ) : (
-            <Button kind="main" onClick={() => void act("keep")} disabled={busy || !changed}>
-              Save
+            <span className="faint spacer">{tool === "cut" && !lined && "Draw a line first."}</span>
+            <Button onClick={leave}>Cancel</Button>
+            <Button
+              onClick={() => void act("separate")}
+              disabled={busy}
+              hint="Each part that hangs together becomes a piece"
+            >
+              Split into separate parts
             </Button>
-          )}
-        </>
-      }
-    >
-      <div className="cutout" onKeyDown={key}>
-        <div className="row wrap" role="toolbar" aria-label="Repair tools">
-          {TOOLS.map(([name, label, text]) => (
-            <Button key={name} pressed={tool === name} hint={text} onClick={() => setTool(name)}>
-              {label}
+            {tool === "cut" ? (
+              <Button kind="main" onClick={() => void act("cut")} disabled={busy || !lined}>
+                Split along the line
+              </Button>
+            ) : (
+              <Button kind="main" onClick={() => void act("keep")} disabled={busy || !changed}>
+                Save
+              </Button>
+            )}
+          </>
+        }
+      >
+        <div className="cutout" onKeyDown={key}>
+          <div className="row wrap" role="toolbar" aria-label="Repair tools">
+            {TOOLS.map(([name, label, text]) => (
+              <Button key={name} pressed={tool === name} hint={text} onClick={() => setTool(name)}>
+                {label}
+              </Button>
+            ))}
+            <label className="slider">
+              <span>Size</span>
+              <input
+                type="range"
+                min={LEAST_PX}
+                max={MOST_PX}
+                value={size}
+                disabled={tool === "cut"}
+                onChange={(event) => setSize(Number(event.target.value))}
+              />
+            </label>
+            <Button
+              onClick={() => {
+                mask?.spread(true);
+                setChanged(true);
+                soon();
+              }}
+            >
+              Grow 1 px
             </Button>
-          ))}
-          <label className="slider">
-            <span>Size</span>
-            <input
-              type="range"
-              min={LEAST_PX}
-              max={MOST_PX}
-              value={size}
-              disabled={tool === "cut"}
-              onChange={(event) => setSize(Number(event.target.value))}
+            <Button
+              onClick={() => {
+                mask?.spread(false);
+                setChanged(true);
+                soon();
+              }}
+            >
+              Shrink 1 px
+            </Button>
+          </div>
+          <Zoomable aspect={piece.width_px / piece.height_px} onPinch={pinched}>
+            <canvas
+              ref={view}
+              width={piece.width_px}
+              height={piece.height_px}
+              tabIndex={0}
+              role="application"
+              aria-label="The photograph; what is not the piece is dimmed. Arrow keys move the tool, Enter puts it down and lifts it, the square brackets change its size."
+              onKeyDown={canvasKey}
+              onPointerDown={down}
+              onPointerMove={move}
+              onPointerUp={up}
+              onPointerCancel={up}
+              onPointerLeave={() => {
+                pointer.current = null;
+                soon();
+              }}
             />
-          </label>
-          <Button
-            onClick={() => {
-              mask?.spread(true);
-              setChanged(true);
-              soon();
-            }}
-          >
-            Grow 1 px
-          </Button>
-          <Button
-            onClick={() => {
-              mask?.spread(false);
-              setChanged(true);
-              soon();
-            }}
-          >
-            Shrink 1 px
-          </Button>
+          </Zoomable>
+          <p className="faint" role="status">
+            {penDown
+              ? "The tool is down: arrow keys draw, Enter lifts it."
+              : "Draw with the pointer. Or, with the photograph in focus: arrow keys move the tool (Shift: by a pixel), Enter puts it down and lifts it, [ and ] change its size."}
+          </p>
+          {!mask && <p className="faint">Fetching the photograph…</p>}
         </div>
-        <Zoomable aspect={piece.width_px / piece.height_px} onPinch={pinched}>
-          <canvas
-            ref={view}
-            width={piece.width_px}
-            height={piece.height_px}
-            tabIndex={0}
-            role="application"
-            aria-label="The photograph; what is not the piece is dimmed. Arrow keys move the tool, Enter puts it down and lifts it, the square brackets change its size."
-            onKeyDown={canvasKey}
-            onPointerDown={down}
-            onPointerMove={move}
-            onPointerUp={up}
-            onPointerCancel={up}
-            onPointerLeave={() => {
-              pointer.current = null;
-              soon();
-            }}
-          />
-        </Zoomable>
-        <p className="faint" role="status">
-          {penDown
-            ? "The tool is down: arrow keys draw, Enter lifts it."
-            : "Draw with the pointer. Or, with the photograph in focus: arrow keys move the tool (Shift: by a pixel), Enter puts it down and lifts it, [ and ] change its size."}
-        </p>
-        {!mask && <p className="faint">Fetching the photograph…</p>}
-      </div>
-    </Modal>
+      </Modal>
+      {leaving && (
+        <ConfirmDialog
+          title="Leave the repair?"
+          text="What you have drawn is not saved."
+          action="Drop it"
+          done={onClose}
+          onClose={() => setLeaving(false)}
+        />
+      )}
+    </>
   );
 }
 

@@ -7,7 +7,7 @@ import type { Dropped } from "../parts/files";
 import { Modal } from "../parts/Modal";
 import { Progress } from "../parts/Progress";
 import { capital } from "../parts/sentence";
-import { bench, say, select } from "../state/bench";
+import { bench, pieceOf, say, select } from "../state/bench";
 import { signature } from "../state/identity";
 import { useStore } from "../state/store";
 import { isOver, succeeded, tell } from "../state/sync";
@@ -111,10 +111,13 @@ export function ImportDialog({
         warnings?: string[];
       };
       if (!closed.current) onClose();
+      const marked = pieces.filter((id) => pieceOf(bench.get(), id)?.warnings.length).length;
       say(
         pieces.length === 1
           ? "1 piece brought in; it is in the tray."
           : `${pieces.length} pieces brought in; they are in the tray.`,
+        marked ? `${sayMarked(marked, pieces.length)}: see the triangle in the tray.` : "",
+        marked ? "warning" : "plain",
       );
       const more = warnings.length - TOLD;
       if (warnings.length)
@@ -207,6 +210,11 @@ export function ImportDialog({
       )}
     </Modal>
   );
+}
+
+function sayMarked(marked: number, all: number): string {
+  if (all === 1) return "It is marked";
+  return marked === 1 ? "1 of them is marked" : `${marked} of them are marked`;
 }
 
 const KINDS: Record<UploadFile["kind"], string> = {

@@ -32,7 +32,12 @@ export function TopBar() {
   return (
     <header className="top-bar">
       <IconButton icon="back" label="All projects" onClick={() => goTo(null)} />
-      <button type="button" className="project-name" title="Rename the project" onClick={rename}>
+      <button
+        type="button"
+        className="project-name"
+        title={`${project.name} · Rename the project`}
+        onClick={rename}
+      >
         {project.name}
       </button>
       <div className="hypothesis-switch">

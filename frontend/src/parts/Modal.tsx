@@ -31,6 +31,12 @@ export function Modal({
       ref={dialog}
       className={wide ? "modal wide" : "modal"}
       aria-labelledby={id}
+      onKeyDown={(event) => {
+        // Where nothing else was done between two, a browser closes by the second Esc unasked.
+        if (event.key !== "Escape" || event.target instanceof HTMLSelectElement) return;
+        event.preventDefault();
+        onClose();
+      }}
       onCancel={(event) => {
         event.preventDefault();
         onClose();

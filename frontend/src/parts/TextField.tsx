@@ -1,5 +1,5 @@
-/** A line or a paragraph of text; taken when the field is left, or goes away. */
-import { useEffect, useId, useRef, useState } from "react";
+/** A line or a paragraph of text; taken when the field is left, or goes away. Esc takes it back. */
+import { useEffect, useId, useRef, useState, type KeyboardEvent } from "react";
 import { useTyped } from "./typed";
 
 export function TextField({
@@ -42,10 +42,20 @@ export function TextField({
     else if (now !== value) onTake(now);
   };
   useTyped(take);
+  const key = (event: KeyboardEvent<HTMLElement>) => {
+    if (event.key === "Enter" && lines === 1) take(true);
+    if (event.key !== "Escape") return;
+    typed.current = null;
+    onDraft?.(null);
+    setWrong(null);
+    setText(value);
+    event.currentTarget.blur();
+  };
   const common = {
     value: text,
     placeholder,
     onBlur: () => take(true),
+    onKeyDown: key,
     id,
     "aria-invalid": wrong !== null,
     "aria-describedby": wrong === null ? undefined : `${id}-wrong`,
@@ -60,11 +70,7 @@ export function TextField({
   return (
     <div className="text-field">
       <label htmlFor={id}>{label}</label>
-      {lines > 1 ? (
-        <textarea rows={lines} {...common} />
-      ) : (
-        <input {...common} onKeyDown={(event) => event.key === "Enter" && take(true)} />
-      )}
+      {lines > 1 ? <textarea rows={lines} {...common} /> : <input {...common} />}
       {wrong && (
         <small id={`${id}-wrong`} className="wrong" role="alert">
           {wrong}

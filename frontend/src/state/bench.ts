@@ -67,40 +67,58 @@ export interface Bench {
 
 export const NOTHING: State = { revision: 0, placements: {}, guides: [], reference: null };
 
-export const bench = createStore<Bench>({
-  about: null,
-  projects: null,
-  project: null,
-  pieces: [],
-  hypotheses: [],
-  judgements: [],
-  same_place: { mm: 0, deg: 0 },
-  jobs: {},
-  hypothesis: null,
-  state: NOTHING,
-  can_undo: false,
-  can_redo: false,
-  previews: {},
-  set_aside: null,
-  selection: new Set(),
-  unsaved: 0,
-  taken_back: 0,
-  typing: false,
-  connected: true,
-  joins_version: 0,
-  dialog: null,
-  notices: [],
-  announced: "",
-});
+export const bench = createStore<Bench>(
+  {
+    about: null,
+    projects: null,
+    project: null,
+    pieces: [],
+    hypotheses: [],
+    judgements: [],
+    same_place: { mm: 0, deg: 0 },
+    jobs: {},
+    hypothesis: null,
+    state: NOTHING,
+    can_undo: false,
+    can_redo: false,
+    previews: {},
+    set_aside: null,
+    selection: new Set(),
+    unsaved: 0,
+    taken_back: 0,
+    typing: false,
+    connected: true,
+    joins_version: 0,
+    dialog: null,
+    notices: [],
+    announced: "",
+  },
+  withoutGone,
+);
+
+/** Nobody holds on to a piece that is discarded or unknown, whoever changed it. */
+function withoutGone(now: Bench, before: Bench): Bench {
+  if (now.pieces === before.pieces && now.selection === before.selection) return now;
+  const live = new Set(livePieces(now).map((piece) => piece.id));
+  const kept = [...now.selection].filter((id) => live.has(id));
+  return kept.length === now.selection.size ? now : { ...now, selection: new Set(kept) };
+}
+
+const PLAIN_MS = 5000;
+/** Plain notices that are shown at once. */
+const PLAIN = 2;
 
 let noticeId = 0;
 
+/** Says something over the page: in passing, or, where it is no plain word, until it is dismissed. */
 export function say(text: string, remedy = "", tone: Notice["tone"] = "plain"): void {
   const id = ++noticeId;
-  bench.set((now) => ({
-    notices: [...now.notices.filter((n) => n.text !== text), { id, text, remedy, tone }].slice(-3),
-  }));
-  setTimeout(() => dismiss(id), tone === "plain" ? 5000 : 12000);
+  bench.set(({ notices }) => {
+    const all = [...notices.filter((one) => one.text !== text), { id, text, remedy, tone }];
+    const plain = all.filter((one) => one.tone === "plain").slice(-PLAIN);
+    return { notices: all.filter((one) => one.tone !== "plain" || plain.includes(one)) };
+  });
+  if (tone === "plain") setTimeout(() => dismiss(id), PLAIN_MS);
 }
 
 /** Says something to screen readers only. */

@@ -3,9 +3,9 @@
  * until they are confirmed, and sent again after the server was away.
  */
 import { api, Refusal } from "../api/client";
-import type { EditEvent, EditResult, Hypothesis, Id, Op, State } from "../api/types";
+import type { EditEvent, EditResult, Hypothesis, Id, Op, Piece, State } from "../api/types";
 import { isAttemptShown, showAttempt, showChanged } from "./attempt";
-import { bench, say, type Bench } from "./bench";
+import { bench, livePieces, say, select, type Bench } from "./bench";
 import { isMine, signature } from "./identity";
 import { applied, judgementsAfter, needsPieces, piecesAfter } from "./operations";
 
@@ -175,7 +175,15 @@ function takeBack(): boolean {
   if (last === inFlight) inFlight = null;
   takenBack.push(last.operations);
   bench.set((now) => ({ ...change, joins_version: now.joins_version + 1 }));
+  chooseBack(after.pieces);
   return true;
+}
+
+/** Chooses the pieces that were discarded `before` and are not any more. */
+function chooseBack(before: readonly Piece[]): void {
+  const gone = new Set(before.filter((piece) => piece.discarded).map((piece) => piece.id));
+  const back = livePieces(bench.get()).filter((piece) => gone.has(piece.id));
+  if (back.length) select(back.map((piece) => piece.id));
 }
 
 /** An edit told by the stream: another window's, or this one's. */
@@ -197,9 +205,12 @@ function take(result: EditResult, author: string, mine: boolean): void {
     return;
   }
   confirmed = { ...applied(confirmed, result.operations), revision: result.revision };
+  const { pieces } = bench.get();
+  const back = mine && inFlight?.kind !== "edit";
   if (mine) drop();
   holdForProject(result.operations, author);
   holdUnsent();
+  if (back) chooseBack(pieces);
   refreshPieces(result.operations);
   bench.set({ can_undo: result.can_undo, can_redo: result.can_redo });
   show();

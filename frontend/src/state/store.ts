@@ -7,14 +7,18 @@ export interface Store<T> {
   watch(listener: () => void): () => void;
 }
 
-export function createStore<T extends object>(first: T): Store<T> {
+/** @param settled what becomes of a value before anyone sees it. */
+export function createStore<T extends object>(
+  first: T,
+  settled: (value: T, before: T) => T = (value) => value,
+): Store<T> {
   let value = first;
   const listeners = new Set<() => void>();
   return {
     get: () => value,
     set(change) {
       const part = typeof change === "function" ? change(value) : change;
-      value = { ...value, ...part };
+      value = settled({ ...value, ...part }, value);
       for (const listener of [...listeners]) listener();
     },
     watch(listener) {

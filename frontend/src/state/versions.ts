@@ -13,7 +13,7 @@ export function branchFrom(from: Id | null, revision: number | null): void {
     kind: "name",
     title: "Branch this hypothesis",
     label: "Name of the new hypothesis",
-    value: parent ? `${parent.name}, another way` : "Empty",
+    value: freeName(parent ? `${parent.name}, another way` : "Empty"),
     done: (name) =>
       void tell(async () => {
         const made = await api.branch(project.id, name, from, revision, signature().author);
@@ -21,6 +21,14 @@ export function branchFrom(from: Id | null, revision: number | null): void {
         goTo(project.id, made.id);
       }),
   });
+}
+
+/** A name that no hypothesis has yet. */
+function freeName(wanted: string): string {
+  const taken = new Set(bench.get().hypotheses.map((one) => one.name));
+  let name = wanted;
+  for (let k = 2; taken.has(name); k++) name = `${wanted} ${k}`;
+  return name;
 }
 
 export function renameHypothesis(id: Id): void {
