@@ -150,6 +150,19 @@ def test_what_was_cut_apart_merges_to_what_it_was(case: Case) -> None:
     assert case.state()[merged["id"]]["x_mm"] == 30.0
 
 
+def test_doubts_about_a_piece_stay_with_its_parts_and_their_whole(server: Live) -> None:
+    crumb = np.zeros((60, 260, 4), np.uint8)
+    crumb[10:50, 20:220] = 255  # It makes the picture one of several parts, which is doubtful.
+    case = Case(server, np.vstack([_two_discs(), crumb]))
+    (doubt,) = case.piece["warnings"]
+    split = f"{case.base}/pieces/{case.piece['id']}/split"
+    parts = server.wait(server.post(split, {})["job"])["result"]["pieces"]
+    assert [part["warnings"] for part in case.pieces()] == [[doubt], [doubt]]
+    server.wait(server.post(f"{case.base}/merge", {"pieces": parts})["job"])
+    (merged,) = case.pieces()
+    assert merged["warnings"] == [doubt]
+
+
 def test_pieces_merge_as_they_lie_turned_and_shifted(server: Live) -> None:
     square = np.zeros((120, 120, 4), np.uint8)
     square[10:110, 10:110] = (200, 120, 60, 255)

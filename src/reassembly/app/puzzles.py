@@ -32,6 +32,7 @@ def payload_of(row: PieceRow) -> dict[str, Any]:
         "scale_origin": row.scale_origin,
         "frame_px": [row.frame_width_px, row.frame_height_px],
         "offset_px": [row.left_px, row.top_px],
+        "warnings": list(row.warnings),
     }
 
 

@@ -170,7 +170,7 @@ def _inherited(old: dict[str, Any], name: str) -> dict[str, Any]:
         "scale_origin": old["scale_origin"],
         "frame_width_px": old["frame_px"][0],
         "frame_height_px": old["frame_px"][1],
-        "warnings": [],
+        "warnings": old["warnings"],
     }
 
 
@@ -205,6 +205,7 @@ def _merge(task: Task, images: Path) -> dict[str, Any]:
     names = " + ".join(piece["name"] for piece in pieces)
     merged = {
         **_inherited(first, names[:200]),
+        "warnings": list(dict.fromkeys(doubt for piece in pieces for doubt in piece["warnings"])),
         "id": piece_id(task.payload["job"], 0),
         "picture": picture["sha256"],
         "left_px": int(low[0]),
