@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -358,3 +359,45 @@ def test_a_draft_is_nothing_until_its_pieces_come_in(tmp_path: Path) -> None:
     with live(tmp_path / "w") as server:
         assert {p["id"] for p in server.get("/projects")} == {made[0], named}
         assert server.client.get(f"/api/projects/{made[1]}").status_code == 404
+
+
+# What is promised of the tests themselves
+
+
+@pytest.mark.parametrize("ci", ["true", ""])
+def test_a_skipped_browser_test_fails_where_all_must_run(tmp_path: Path, ci: str) -> None:
+    hooks = "pytest_make_collect_report, pytest_runtest_makereport"
+    (tmp_path / "conftest.py").write_text(
+        f"from tests.browser.conftest import {hooks}\n", encoding="utf-8"
+    )
+    (tmp_path / "test_some.py").write_text(
+        "import pytest\n"
+        "@pytest.fixture\n"
+        "def absent(): pytest.skip('no such browser')\n"
+        "def test_set_up(absent): ...\n"
+        "def test_called(): pytest.skip('not today')\n"
+        "@pytest.mark.skip(reason='marked')\n"
+        "def test_marked(): ...\n"
+        "@pytest.mark.xfail\n"
+        "def test_known(): assert False\n"
+        "def test_run(): ...\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "test_whole.py").write_text(
+        "import pytest\npytest.skip('a whole file', allow_module_level=True)\n", encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider"]
+    command += ["--continue-on-collection-errors", f"--rootdir={tmp_path}", str(tmp_path)]
+    root = Path(__file__).resolve().parents[2]
+    environment = os.environ | {"CI": ci, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    if ci:
+        assert done.returncode == 1, done.stdout
+        assert "1 failed, 1 passed, 1 xfailed, 3 errors" in done.stdout
+        for reason in ("no such browser", "not today", "marked", "a whole file"):
+            assert f"every browser test must run. Skipped: {reason}" in done.stdout
+    else:
+        assert done.returncode == 0, done.stdout
+        assert "1 passed, 4 skipped, 1 xfailed" in done.stdout

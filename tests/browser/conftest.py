@@ -3,10 +3,11 @@ Files that need others define fixtures of the same names."""
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -14,6 +15,28 @@ from tests.browser.workbench import PAINTED, Hands, Server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _without_skip((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _without_skip((yield))
+
+
+def _without_skip(report: Report) -> Report:
+    """Where all must run, a skip is a failure, whatever its reason."""
+    skipped = report.skipped and not hasattr(report, "wasxfail")
+    if skipped and os.environ.get("CI") == "true":
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"with CI=true every browser test must run. {reason}"
+    return report
 
 
 @pytest.fixture(scope="module")
