@@ -131,6 +131,9 @@ def test_names_load_from_the_store_and_are_checked(tmp_path, own_store):
     linear(own_store / "straight.safetensors")
     with pytest.raises(InputError, match="damaged"):
         load_weights("straight", "selector")
+    (own_store / "straight.safetensors").write_bytes(b"cut short")
+    with pytest.raises(InputError, match=r"damaged: their checksum.*Install reassembly again"):
+        load_weights("straight", "selector")
     (own_store / "straight.safetensors").unlink()
     with pytest.raises(InputError, match="missing from the installation"):
         load_weights("straight", "selector")
@@ -179,11 +182,40 @@ def test_a_published_checkpoint_is_fetched_checked_and_converted(tmp_path, own_s
     assert seen[-1] == (len(content), len(content))
     encoder, _ = load_texture_encoder("small")
     assert torch.equal(encoder.trunk.conv1.weight, network.conv1.weight)
+    save_weights(path, ResNet18(4), "texture", {"width": 4, "input_px": 32})
+    with pytest.raises(
+        InputError, match=r"damaged.*Remove the file and run `reassembly weights get"
+    ):
+        load_texture_encoder("small")
     path.unlink()
     (tmp_path / "net.pth").write_bytes(content[:-1] + b"?")
     with pytest.raises(InputError, match="not the file that was published"):
         store.download("small")
+    with pytest.raises(InputError, match=r"net\.pth.*not the file that was published"):
+        store.download("small", source=tmp_path / "net.pth")
     assert not path.exists()
+
+    (tmp_path / "net.pth").unlink()
+    (tmp_path / "fetched.pth").write_bytes(content)
+    with pytest.raises(InputError, match=r"cannot be reached.*weights get small --from FILE"):
+        store.download("small")
+    with pytest.raises(InputError, match=r"nowhere\.pth"):
+        store.download("small", source=tmp_path / "nowhere.pth")
+    call = ["weights", "get", "small", "--from", str(tmp_path / "fetched.pth")]
+    assert CliRunner().invoke(app, call).exit_code == 0
+    encoder, _ = load_texture_encoder("small")
+    assert torch.equal(encoder.trunk.conv1.weight, network.conv1.weight)
+
+
+def test_weights_that_hold_what_is_no_number_are_refused(tmp_path):
+    module = torch.nn.Linear(3, 2)
+    with torch.no_grad():
+        module.weight[0, 1] = torch.nan
+    save_weights(tmp_path / "a.safetensors", module, "selector", {"width": 3})
+    with pytest.raises(
+        InputError, match=r"a\.safetensors.*damaged: weight holds what is no number"
+    ):
+        load_weights(tmp_path / "a.safetensors", "selector")
 
 
 def test_resnets_from_elsewhere_load(tmp_path):
@@ -224,7 +256,7 @@ def test_a_shipped_file_that_is_gone_is_not_called_a_download(tmp_path, own_stor
     listed = CliRunner().invoke(app, ["weights"]).output
     words = " ".join(listed.split())
     assert words.count("not downloaded") == 1, "imagenet-resnet18 alone"
-    assert "missing from the installation" in words and "install reassembly again" in words
+    assert "missing from the installation" in words and "Install reassembly again" in words
 
 
 def test_paths_are_made_to_hold_anywhere_and_names_stay(tmp_path, own_store, monkeypatch):

@@ -1207,8 +1207,9 @@ def weights(context: typer.Context) -> None:
     """List trained weights; fetch or add some."""
     if context.invoked_subcommand is not None:
         return
-    from reassembly.weights import list_weights
+    from reassembly.weights import how_to_restore, list_weights
 
+    again = how_to_restore()
     table = _narrow_table(None, None)
     table.add_column("name", no_wrap=True)
     for heading in ("kind", "MB", "sha256", "what it is"):
@@ -1216,7 +1217,7 @@ def weights(context: typer.Context) -> None:
     for file in list_weights():
         about = file.about
         if not file.present and file.shipped:
-            about = f"missing from the installation: install reassembly again. {about}"
+            about = f"missing from the installation. {again}. {about}"
         elif not file.present:
             about = f"not downloaded. {about}"
         table.add_row(file.name, file.kind, f"{file.bytes / 1e6:.1f}", file.sha256[:8], about)
@@ -1228,12 +1229,16 @@ def weights_get(
     name: Annotated[
         str, typer.Argument(help="imagenet-resnet18, or hf:owner/name.", show_default=False)
     ],
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="The published file, fetched by other means.", dir_okay=False),
+    ] = None,
 ) -> None:
     """Download weights that others publish."""
     from reassembly.weights import download
 
     with _counting_bar("download") as progress:
-        path = download(name, progress)
+        path = download(name, progress, source)
     _say(f"{name}: {path}")
 
 

@@ -339,13 +339,14 @@ def _memory() -> Iterator[Finding]:
 
 
 def _weights() -> Iterator[Finding]:
-    from reassembly.weights import list_weights
+    from reassembly.weights import how_to_restore, list_weights
 
+    again = how_to_restore()
     try:
         files = list_weights()
     except (ValueError, KeyError, TypeError, OSError) as error:
         what = f"the list of weights is damaged ({_line(error)})"
-        yield Finding("weights", State.mend, what, AGAIN)
+        yield Finding("weights", State.mend, what, again)
         return
     shipped = [file for file in files if file.shipped]
     wrong = []
@@ -356,7 +357,7 @@ def _weights() -> Iterator[Finding]:
             wrong.append(f"the weights {file.name} are damaged: their checksum is wrong")
     if not shipped:
         wrong = ["no weights came with this installation"]
-    yield from (Finding("weights", State.mend, what, AGAIN) for what in wrong)
+    yield from (Finding("weights", State.mend, what, again) for what in wrong)
     if not wrong:
         names = ", ".join(file.name for file in shipped)
         yield Finding("weights", State.fine, f"{names} are there, and whole")

@@ -140,6 +140,12 @@ def test_only_a_learnable_selector_learns():
         net.loss(batch, LossConfig(), generator())["loss"].backward()
         grads = [p.grad for p in net.selector.parameters()]
         assert any(g is not None and g.abs().sum() > 0 for g in grads) == learns
+        if learns:
+            # The poses' own loss reaches the vector by which keypoints are chosen.
+            net.zero_grad()
+            only = LossConfig(match=0.0, layers=0.0, shape=0.0, meet=0.0)
+            net.loss(batch, only, generator())["loss"].backward()
+            assert net.selector.p.grad.norm() > 1e-7
 
 
 def test_a_selector_in_training_pays_for_lost_outline():

@@ -1,13 +1,18 @@
+import json
 import shutil
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 import torch
 
+from reassembly.config import FeatureConfig
 from reassembly.diffusion.batch import Batch
 from reassembly.errors import InputError
 from reassembly.training.pool import Pool
-from reassembly.training.textures import check_encoder
+from reassembly.training.prepare import PatchSettings
+from reassembly.training.textures import check_textures
+from reassembly.weights import load_weights
 
 
 def test_a_batch_holds_the_puzzles_asked_for(small_pool):
@@ -81,7 +86,26 @@ def test_a_folder_of_pools_is_all_of_them(tmp_path, small_pool):
 def test_every_pool_of_a_folder_must_be_of_the_encoder_named(tmp_path, small_pool):
     for name in "ab":
         shutil.copytree(small_pool, tmp_path / name)
-    check_encoder(tmp_path, "texture")
+    check_textures(tmp_path, FeatureConfig())
     (tmp_path / "b" / "pool.json").write_text('{"texture": {"encoder": "another"}}')
     with pytest.raises(InputError, match=f"{tmp_path / 'b'}.*not made by the encoder 'texture'"):
-        check_encoder(tmp_path, "texture")
+        check_textures(tmp_path, FeatureConfig())
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["encoded at once", "encoded later"])
+def test_patches_must_have_been_cut_as_the_network_will_see_them(tmp_path, small_pool, later):
+    """Trained on others, it would be shown at solving what it never learned from."""
+    shutil.copytree(small_pool, tmp_path / "pool")
+    sha256 = load_weights("texture", "texture").sha256
+    about = {"texture": asdict(PatchSettings()), "source": {"preset": "paper"}}
+    about = {"source": about, "encoder": sha256} if later else about
+    (tmp_path / "pool" / "pool.json").write_text(json.dumps(about))
+    check_textures(tmp_path, FeatureConfig())
+    for wish, said in (
+        ({"patch_frame": "input"}, "patch_frame is input, and the pool's tangent.*--patch-frame"),
+        ({"patch_mm_per_px": 0.1357}, "patch_mm_per_px is 0.1357, and the pool's 0.2714"),
+        ({"patch_px": 48}, "patch_px is 48, and the pool's 32"),
+    ):
+        with pytest.raises(InputError, match=said):
+            check_textures(tmp_path, FeatureConfig(**wish))
+        check_textures(tmp_path, FeatureConfig(**wish, local=False))

@@ -390,6 +390,8 @@ def _settings(
     """
     import yaml
 
+    from reassembly.keypoints.describe import CANDIDATES
+
     settings = config if isinstance(config, Config) else load_config(named_config(config))
     content = settings.to_dict()
     wishes = [*changes, *([f"training.steps={steps}"] if steps is not None else [])]
@@ -411,6 +413,11 @@ def _settings(
     for name in ("batch", "accumulate", "steps"):
         if getattr(settings.training, name) < 1:
             raise InputError(f"training.{name} is 0", "Give 1 or more")
+    if not 3 <= settings.model.keypoints.k <= CANDIDATES:
+        raise InputError(
+            f"model.keypoints.k is {settings.model.keypoints.k}",
+            f"Give 3 to {CANDIDATES}: pieces have {CANDIDATES} candidates each",
+        )
     return _with_encoder(settings, begun, folder)
 
 
@@ -444,7 +451,7 @@ def _pools(
     """What is learned from, and what is judged by."""
     from reassembly.training.pool import Pool
     from reassembly.training.stages import stage_of
-    from reassembly.training.textures import check_encoder
+    from reassembly.training.textures import check_textures
 
     wanted = settings.data
     if data is None:
@@ -460,7 +467,7 @@ def _pools(
     if {"local", "whole"} & set(columns):
         for each in (data, validation):
             if each is not None:
-                check_encoder(each, settings.model.features.encoder)
+                check_textures(each, settings.model.features)
     pool = Pool.load(data, columns)
     if validation is not None:
         return pool, Pool.load(validation, columns)

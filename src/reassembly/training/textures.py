@@ -26,7 +26,7 @@ from reassembly.training.prepare import (
 )
 from reassembly.weights import Weights, load_texture_encoder, load_weights
 
-__all__ = ["check_encoder", "encode_pool", "keep_patches", "texture_columns"]
+__all__ = ["check_textures", "encode_pool", "keep_patches", "texture_columns"]
 
 
 def keep_patches(features: FeatureConfig) -> tuple[PatchSettings, Encoder]:
@@ -107,19 +107,35 @@ def encode_pool(
     return written
 
 
-def check_encoder(pool: str | PathLike[str], weights: str) -> None:
-    """Raises `InputError` where a pool says that its textures are another encoder's."""
+def check_textures(pool: str | PathLike[str], features: FeatureConfig) -> None:
+    """Raises `InputError` where a pool says that its textures are another encoder's, or those of
+    patches that were cut in another way."""
     for folder in pool_folders(pool):
         about = _about(folder)
         if not isinstance(about, dict):
             continue
-        sha256 = about.get("encoder") or (about.get("texture") or {}).get("encoder")
-        if sha256 is not None and sha256 != load_weights(weights, "texture").sha256:
+        source = about.get("source")
+        texture = about.get("texture") or (isinstance(source, dict) and source.get("texture")) or {}
+        sha256 = about.get("encoder") or texture.get("encoder")
+        if sha256 is not None and sha256 != load_weights(features.encoder, "texture").sha256:
             raise InputError(
-                f"its textures were not made by the encoder {weights!r} of model.features.encoder",
+                f"its textures were not made by the encoder {features.encoder!r} of "
+                "model.features.encoder",
                 "Prepare a pool with that encoder, or name the pool's own in the configuration",
                 folder,
             )
+        wanted = PatchSettings(features.patch_frame, features.patch_px, features.patch_mm_per_px)
+        names = {"frame": "patch_frame", "size_px": "patch_px", "mm_per_px": "patch_mm_per_px"}
+        for name, key in names.items() if features.local else ():
+            if (made := texture.get(name, getattr(wanted, name))) != getattr(wanted, name):
+                frame, scale = features.patch_frame, features.patch_mm_per_px
+                raise InputError(
+                    f"its patches were cut otherwise: model.features.{key} is "
+                    f"{getattr(wanted, name)}, and the pool's {made}",
+                    f"Prepare a pool with --patch-frame {frame} --patch-mm-per-px {scale}, or "
+                    f"train with --set model.features.{key}={made}",
+                    folder,
+                )
 
 
 def _encoder(weights: str, device: str) -> tuple[TextureEncoder, Weights]:

@@ -39,6 +39,7 @@ __all__ = [
     "check_weights",
     "differences",
     "download",
+    "how_to_restore",
     "list_weights",
     "load_module",
     "load_network",
@@ -162,17 +163,17 @@ def load_weights(name_or_path: str | PathLike[str], *expect: str) -> Weights:
     """
     text = os.fspath(name_or_path)
     path, checksum = _find(text, expect[0])
-    tensors, about = _read(path)
     digest = _sha256(path)
     if checksum is not None and digest != checksum:
         raise InputError(
             f"the weights {text} are damaged: their checksum is {digest[:12]} instead of "
             f"{checksum[:12]}",
-            "Install reassembly again"
+            how_to_restore()
             if path.parent == HERE
             else f"Remove the file and run `reassembly weights get {text}`",
             path,
         )
+    tensors, about = _read(path)
     kind = about.get("kind") or ("texture" if "conv1.weight" in tensors else "unknown")
     if kind not in expect:
         wanted = " or ".join(expect)
@@ -381,7 +382,7 @@ def list_weights() -> list[WeightFile]:
         for name, entry in sorted(_index().items())
     ]
     published = [
-        WeightFile(name, path, d.kind, d.bytes, d.sha256, d.about, path.is_file())
+        WeightFile(name, path, d.kind, d.bytes, d.sha256, d.about, _is_cached(name))
         for name, d in PUBLISHED.items()
         for path in [_cached(name)]
     ]
@@ -424,23 +425,35 @@ def add_weights(source: str | PathLike[str], name: str, card: str | PathLike[str
     return next(file for file in list_weights() if file.name == name)
 
 
-def download(name: str, progress: DownloadProgress | None = None) -> Path:
+def download(
+    name: str,
+    progress: DownloadProgress | None = None,
+    source: str | PathLike[str] | None = None,
+) -> Path:
     """Fetches weights that others publish, once, into the cache; the only way to the network.
 
     Args:
         name: `imagenet-resnet18`, or `hf:owner/name[@revision]`.
+        source: the published file, where it was fetched by other means: nothing is downloaded.
 
     Returns:
         The safetensors file.
     """
-    if name.startswith("hf:"):
+    if name.startswith("hf:") and source is None:
         return _from_hub(name, local_only=False)
+    if name not in PUBLISHED and source is not None:
+        raise InputError(
+            f"--from is for {', '.join(PUBLISHED)}",
+            "Give the path of other weights where a name is asked for",
+        )
     if name not in PUBLISHED:
         known = ", ".join(PUBLISHED)
         raise InputError(f"{name} cannot be downloaded", f"Choose from {known}, hf:owner/name")
-    target = _cached(name)
-    if not target.is_file():
-        _convert(PUBLISHED[name], b"".join(_fetch(name, PUBLISHED[name], progress)), target)
+    target, wanted = _cached(name), PUBLISHED[name]
+    if source is not None:
+        _convert(wanted, _given(Path(source), wanted), target)
+    elif not _is_cached(name):
+        _convert(wanted, b"".join(_fetch(name, wanted, progress)), target)
     return target
 
 
@@ -472,18 +485,18 @@ def _find(text: str, expect: str) -> tuple[Path, str | None]:
         if not path.is_file():
             raise InputError(
                 f"the weights {text} are missing from the installation",
-                "Install reassembly again",
+                how_to_restore(),
                 path,
             )
         return path, str(index[text]["sha256"])
     if text in PUBLISHED:
-        path = _cached(text)
-        if not path.is_file():
+        if not _is_cached(text):
             raise InputError(
                 f"the weights {text} have not been downloaded",
                 f"Run `reassembly weights get {text}` first",
             )
-        return path, None
+        path = _cached(text)
+        return path, _recorded(path).read_text(encoding="ascii", errors="replace").strip()
     path = Path(text)
     if path.is_dir():
         path = path / RUN_FILE
@@ -511,11 +524,19 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, file.metadata() or {}
+            about = file.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise InputError(
             f"these weights cannot be read: {error}", "Give a whole .safetensors file", path
         ) from None
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise InputError(
+                f"these weights are damaged: {name} holds what is no number",
+                "Give others, or fetch or train them again",
+                path,
+            )
+    return tensors, about
 
 
 def _ordered(content: bytes) -> bytes:
@@ -550,6 +571,23 @@ def _cached(name: str) -> Path:
     return cache_folder() / f"{name}.safetensors"
 
 
+def _recorded(path: Path) -> Path:
+    """Where the checksum of a download is kept, written after it."""
+    return path.with_suffix(".sha256")
+
+
+def _is_cached(name: str) -> bool:
+    path = _cached(name)
+    return path.is_file() and _recorded(path).is_file()
+
+
+def how_to_restore() -> str:
+    """What to do where a file that comes with the package is missing or damaged."""
+    if (HERE.parents[2] / ".git").exists():
+        return "Restore it in your clone: git checkout -- src/reassembly/weights"
+    return "Install reassembly again: pip install --force-reinstall reassembly"
+
+
 def _fetch(name: str, wanted: Download, progress: DownloadProgress | None) -> Iterator[bytes]:
     """The published file, in parts; an error at its end unless it is the right one."""
     from urllib.error import URLError
@@ -569,13 +607,26 @@ def _fetch(name: str, wanted: Download, progress: DownloadProgress | None) -> It
     except (URLError, OSError) as error:
         raise InputError(
             f"{wanted.url} cannot be reached ({error})",
-            "Check the connection, then try again; or fetch it elsewhere, and give the path of the "
-            "same tensors as a safetensors file where a name of weights is asked for",
+            "Check the connection, then try again; or fetch it elsewhere, and run `reassembly "
+            f"weights get {name} --from FILE`",
         ) from None
     if digest.hexdigest() != wanted.sha256:
         raise InputError(
             f"what {wanted.url} sent is not the file that was published", "Try again later"
         )
+
+
+def _given(path: Path, wanted: Download) -> bytes:
+    """The published file, fetched by other means."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"this cannot be read ({error})", "Check the path", path) from None
+    if hashlib.sha256(content).hexdigest() != wanted.sha256:
+        raise InputError(
+            f"this is not the file that was published at {wanted.url}", "Fetch it again", path
+        )
+    return content
 
 
 def _convert(wanted: Download, content: bytes, target: Path) -> None:
@@ -588,6 +639,7 @@ def _convert(wanted: Download, content: bytes, target: Path) -> None:
     trunk = {key: value for key, value in state.items() if not key.startswith("fc.")}
     target.parent.mkdir(parents=True, exist_ok=True)
     save_weights(target, trunk, wanted.kind, wanted.config, half=False)
+    atomic_write(_recorded(target), _sha256(target) + "\n")
 
 
 def _from_hub(text: str, local_only: bool) -> Path:
