@@ -187,6 +187,13 @@ def test_a_wide_photograph_is_shown_as_it_is_and_lines_lie_where_they_were_click
         assert mark is not None
         assert mark["x"] + mark["width"] / 2 == pytest.approx(x, abs=2)
         assert mark["y"] + mark["height"] / 2 == pytest.approx(y, abs=2)
+    # Two lengths have room between them, and above the buttons.
+    for x, y in ends:
+        page.mouse.click(x, y - 40)
+    lengths = dialog.locator(".rulers .number-field")
+    upper, lower = bounds(lengths.nth(0)), bounds(lengths.nth(1))
+    assert lower[1] - upper[3] >= 8
+    assert bounds(dialog.locator("footer"))[1] - lower[3] >= 8
 
 
 def test_a_phone_photograph_is_brought_in(hands: Hands, tmp_path: Path) -> None:
@@ -314,12 +321,12 @@ def test_the_banner_of_an_attempt_leaves_the_tools_free(hands: Hands, drawn: Puz
         ends = []
         for words in ("Show my board", "Show the attempt"):
             button = page.get_by_role("button", name=words)
-            banner = box(page.locator(".preview-banner"))
+            banner = bounds(page.locator(".preview-banner"))
             for tools in ("Tools", "Show", "Zoom"):
-                assert not meet(banner, box(page.get_by_role("toolbar", name=tools, exact=True)))
-            area = box(page.locator(".board-area"))
+                assert not meet(banner, bounds(page.get_by_role("toolbar", name=tools, exact=True)))
+            area = bounds(page.locator(".board-area"))
             assert area[0] < banner[0] and banner[2] < area[2]
-            left, top, right, bottom = box(button)
+            left, top, right, bottom = bounds(button)
             assert bottom - top >= 24 and right - left >= 24
             ends.append(right)
             button.click()
@@ -327,7 +334,7 @@ def test_the_banner_of_an_attempt_leaves_the_tools_free(hands: Hands, drawn: Puz
         page.locator(".progress-card").get_by_role("button", name="Cancel").click()
 
 
-def box(thing: Locator) -> Box:
+def bounds(thing: Locator) -> Box:
     found = thing.bounding_box()
     assert found is not None
     x, y = found["x"], found["y"]

@@ -194,3 +194,28 @@ def test_a_tray_without_a_scale_and_a_failed_import_are_told_in_the_dialog(
     assert button.is_enabled() and button.evaluate(over)
     page.keyboard.press("Escape")
     page.get_by_role("heading", name="Projects").wait_for()
+
+
+def test_pieces_with_a_caution_are_counted_until_it_is_dismissed(
+    hands: Hands, tmp_path: Path
+) -> None:
+    page = hands.page
+    count = tray_with_ruler(tmp_path / "tray.png")
+    photo = np.array(Image.open(tmp_path / "tray.png"))
+    photo[:, :450] = cv2.GaussianBlur(photo[:, :450], (0, 0), 7)
+    Image.fromarray(photo).save(tmp_path / "out of focus.png")
+    hands.drop_files(tmp_path / "out of focus.png")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("I know it").click()
+    dialog.get_by_label("One pixel is").click()
+    page.keyboard.type("0.5")
+    dialog.get_by_role("button", name="Bring in", exact=True).click()
+    notice = page.locator(".notice", has_text=f"{count} pieces brought in")
+    notice.wait_for()
+    marked = sum(bool(piece["warnings"]) for piece in hands.pieces())
+    assert marked == page.locator(".thumb-warning").count() == 1
+    assert "1 of them is marked: see the triangle in the tray" in notice.inner_text()
+    # A plain word would be gone by now.
+    page.wait_for_timeout(6000)
+    notice.get_by_role("button", name="Dismiss").click()
+    notice.wait_for(state="detached")

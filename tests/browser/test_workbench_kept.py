@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -248,3 +249,57 @@ def test_a_key_held_down_while_the_window_goes_away(hands: Hands) -> None:
     after = hands.placed()[name]
     assert after["x_mm"] == pytest.approx(before["x_mm"] + 1)
     assert after["y_mm"] == pytest.approx(before["y_mm"] + 1)
+
+
+def test_undone_repairs_leave_no_discarded_piece_chosen(
+    hands: Hands, chromium: Browser, server: Server
+) -> None:
+    page = hands.page
+    first, *others = hands.well_inside(3)
+    second = min(others, key=lambda name: math.dist(hands.where(first), hands.where(name)))
+    other = Hands.at(chromium, server)
+    other.open_project("Demo")
+    other.switch_to(PAINTED)
+    choose(other, first)
+    choose(hands, first)
+    hands.click(second, adding=True)
+    before = hands.placed()
+    page.get_by_role("button", name="Merge into one piece").click()
+    page.get_by_text("Merged into one piece").wait_for()
+    hands.wait_saved()
+    (merged,) = hands.placed().keys() - before.keys()
+    # In another window the discarded piece is let go.
+    other.page.get_by_text("Nothing is chosen").wait_for()
+    assert "chosen" not in other.chosen()
+    other.page.close()
+    # What an undo or a redo brings back is chosen, and nothing else.
+    page.keyboard.press("a")
+    for keys, chosen in (("z", [first, second]), ("Shift+Z", [merged]), ("z", [first, second])):
+        page.keyboard.press(f"Control+{keys}")
+        page.locator(".status-bar", has_text=f"{len(chosen)} chosen").wait_for()
+        hands.wait_saved()
+        if len(chosen) == 1:
+            page.get_by_role("heading", name=merged, exact=True).wait_for()
+    assert page.get_by_role("button", name="Put on the board").count() == 0
+    page.keyboard.press("ArrowRight")
+    hands.wait_saved()
+    after = hands.placed()
+    assert {name for name in after if after[name] != before[name]} == {first, second}
+
+
+@pytest.mark.parametrize("label", ["Note", "Inventory number"])
+def test_escape_gives_the_old_text_back(hands: Hands, label: str) -> None:
+    page = hands.page
+    (name,) = hands.well_inside(1)
+    choose(hands, name)
+    write(hands, label, "kept")
+    page.keyboard.press("Tab")
+    hands.wait_saved()
+    write(hands, label, "dropped")
+    page.get_by_text("Typing…").wait_for()
+    page.keyboard.press("Escape")
+    assert field(hands, label).input_value() == "kept"
+    assert not field(hands, label).evaluate("(it) => it === document.activeElement")
+    hands.wait_saved()
+    assert told(hands)[name][label.split()[0].lower()] == "kept"
+    assert "1 chosen" in hands.chosen()

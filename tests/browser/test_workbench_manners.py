@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.browser.workbench import Hands
+from tests.browser.workbench import PAINTED, Hands
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -123,6 +123,35 @@ def test_the_import_of_one_piece_in_words_and_lines(visitor: Hands, tmp_path: Pa
     assert "gradient" in files.evaluate("(list) => getComputedStyle(list).backgroundImage")
     dialog.get_by_role("button", name="Bring in", exact=True).click()
     page.get_by_text("1 piece brought in; it is in the tray.").wait_for()
+
+
+def test_a_branch_is_offered_a_name_of_its_own(hands: Hands) -> None:
+    page = hands.page
+    hands.switch_to(PAINTED)
+    taken = page.get_by_label("Hypothesis", exact=True).locator("option").all_inner_texts()
+    assert f"{PAINTED}, another way" in taken
+    page.get_by_role("button", name="Branch this hypothesis").first.click()
+    offered = page.get_by_label("Name of the new hypothesis").input_value()
+    assert re.fullmatch(rf"{PAINTED}, another way \d+", offered) and offered not in taken
+
+
+def test_plain_notices_come_two_at_most(hands: Hands) -> None:
+    page = hands.page
+    page.locator(".board").focus()
+    for key in ("n", "ArrowRight", "l"):
+        page.keyboard.press(key)
+    hands.wait_saved()
+    hands.tab("History")
+    restore = page.locator(".history").get_by_role("button", name="Restore").last
+    restore.wait_for()
+    page.locator(".board").focus()
+    for key in ("g", "ArrowRight"):
+        page.keyboard.press(key)
+    page.locator(".notice", has_text="A locked piece does not move").wait_for()
+    restore.click()
+    page.locator(".notice", has_text="Restored as it was").wait_for()
+    told = page.locator(".notice").all_inner_texts()
+    assert len(told) <= 2 and not any("A group needs" in text for text in told)
 
 
 def test_who_has_no_token_reads_a_plain_page(chromium: Browser, tmp_path: Path) -> None:

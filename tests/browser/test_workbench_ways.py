@@ -170,6 +170,50 @@ def test_a_cut_out_is_erased_by_keys(hands: Hands) -> None:
     assert 0.6 * area < smaller < 0.99 * area
 
 
+def test_a_cut_needs_its_line_and_strokes_are_not_dropped_unasked(hands: Hands) -> None:
+    page = hands.page
+    page.locator(".board").focus()
+    page.keyboard.press("n")
+    page.keyboard.press("i")
+    before = hands.state()["revision"]
+    page.get_by_role("button", name="Repair the cut-out").click()
+    dialog = page.get_by_role("dialog", name=re.compile("Repair"))
+    dialog.get_by_text("Fetching").wait_for(state="detached")
+    dialog.get_by_role("button", name="Cut", exact=True).click()
+    split = dialog.get_by_role("button", name="Split along the line")
+    undo = dialog.get_by_role("button", name="Undo")
+    hint = dialog.get_by_text("Draw a line first")
+    box = dialog.locator("canvas").bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.click(x, y)
+    assert split.is_disabled() and undo.is_disabled() and hint.is_visible()
+    hands.drag((x, y), (x + 40, y))
+    assert split.is_enabled() and hint.count() == 0
+    undo.click()
+    assert split.is_disabled() and undo.is_disabled()
+
+    # A stroke stays until someone says that it may go, however often Esc is pressed.
+    dialog.get_by_role("button", name="Eraser").click()
+    hands.drag((x, y), (x + 40, y))
+    question = page.get_by_role("dialog", name="Leave the repair?")
+    for _ in range(3):
+        page.keyboard.press("Escape")
+        question.wait_for()
+        page.keyboard.press("Escape")
+        question.wait_for(state="detached")
+        assert dialog.get_by_role("button", name="Save").is_enabled()
+    dialog.get_by_role("button", name="Cancel").click()
+    question.get_by_role("button", name="Drop it").click()
+    dialog.wait_for(state="detached")
+    # Where nothing was drawn, nothing is asked.
+    page.get_by_role("button", name="Repair the cut-out").click()
+    dialog.get_by_text("Fetching").wait_for(state="detached")
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+    assert question.count() == 0 and hands.state()["revision"] == before
+
+
 def test_what_others_wrote_is_named(hands: Hands) -> None:
     page = hands.page
     page.locator(".board").focus()
