@@ -188,6 +188,69 @@ def test_a_tray_gives_every_piece_once_in_reading_order():
         assert piece.doubts() == []
 
 
+def on_table(rng, picture, corners, table=(70, 58, 48)):
+    """A square sheet seen on a darker table, its corners at these, and the matrix there."""
+    size = len(picture)
+    square = np.float32([(0, 0), (size, 0), (size, size), (0, size)])
+    matrix = cv2.getPerspectiveTransform(square, np.float32(corners))
+    extent = (1200, 1100)
+    seen = cv2.warpPerspective(picture, matrix, extent, flags=cv2.INTER_AREA)
+    sheet = cv2.warpPerspective(np.full((size, size), 255, np.uint8), matrix, extent) / 255
+    ground = np.full(seen.shape, table) + rng.normal(0, 2, seen.shape)
+    mixed = np.where(sheet[..., None] > 0.5, seen, np.clip(ground, 0, 255))
+    return cv2.GaussianBlur(mixed.astype(np.uint8), (0, 0), 0.7), matrix
+
+
+SHEETS = {
+    "straight": [(100, 60), (1100, 60), (1100, 1060), (100, 1060)],
+    "tilted": [(200, 60), (1000, 60), (1150, 1040), (50, 1040)],
+    "turned": [(260, 30), (1150, 200), (1000, 1070), (90, 930)],
+}
+
+
+@pytest.mark.parametrize("colour", ["painted", "table"])
+@pytest.mark.parametrize("corners", SHEETS)
+def test_a_sheet_on_a_table_is_the_ground(corners, colour):
+    rng = np.random.default_rng(9)
+    covered = tray(rng)
+    piece = PIECES.get(colour, ((70, 58, 48), False))
+    picture, truth = photograph(rng, GROUNDS["grey"], *piece, covered=covered)
+    seen, matrix = on_table(rng, picture, SHEETS[corners])
+    pieces = segment_many(seen, min_area_px=400)
+    assert len(pieces) == 9
+    found = np.zeros(seen.shape[:2], bool)
+    for piece in pieces:
+        height, width = piece.mask.shape
+        found[piece.top : piece.top + height, piece.left : piece.left + width] |= piece.mask
+        assert piece.doubts() == []
+    wanted = cv2.warpPerspective(truth.astype(np.float32), matrix, found.shape[::-1]) > 0.5
+    assert overlap(found, wanted) >= 0.96
+    assert segment_single(seen).sum() == max(piece.area_px for piece in find_pieces(seen))
+
+
+@pytest.mark.parametrize("painted", [False, True])
+def test_a_piece_with_straight_sides_stays_one_and_is_doubted(painted):
+    rng = np.random.default_rng(10)
+    tile = surface(rng, 900, (190, 120, 90), painted)
+    tile = tile + rng.normal(0, 2, tile.shape)
+    cv2.circle(tile, (450, 400), 12, (120, 70, 50), -1)  # A chip.
+    seen, _ = on_table(rng, np.clip(tile, 0, 255).astype(np.uint8), SHEETS["straight"])
+    (piece,) = segment_many(seen)
+    assert piece.area_px == pytest.approx(1000 * 1000, rel=0.01)
+    (doubt,) = piece.doubts()
+    assert "four straight sides" in doubt
+
+
+def test_a_piece_over_the_edge_of_its_sheet_is_doubted():
+    rng = np.random.default_rng(11)
+    picture, _ = photograph(rng, GROUNDS["white"], *PIECES["red"], covered=tray(rng))
+    picture[400:460, :30] = (150, 60, 50)
+    seen, _ = on_table(rng, picture, SHEETS["straight"])
+    pieces = segment_many(seen, min_area_px=400)
+    assert [any("edge of its sheet" in d for d in p.doubts()) for p in pieces].count(True) == 1
+    assert len(pieces) == 10
+
+
 def test_reading_order_of_uneven_rows():
     boxes = [
         (50, 10, 90, 60),

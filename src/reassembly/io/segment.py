@@ -2,7 +2,8 @@
 
 The ground's colour is a smooth surface over the picture, fitted to what surrounds the pieces, so
 that uneven light does no harm. A shadow scales the ground's light and keeps its hue; where that
-leaves a doubt, the line between shadow and piece is drawn along the sharpest edge.
+leaves a doubt, the line between shadow and piece is drawn along the sharpest edge. Where all that
+stands out from a table is a sheet, the sheet is the ground, and pieces are looked for on it.
 """
 
 from __future__ import annotations
@@ -47,10 +48,19 @@ BLURRED_PX, BLURRED_SHARE = 6.0, 0.01
 """An outline softer than so many pixels, and than this share of the piece's size, is blurred."""
 FAINT_SHARE = 0.15
 """Of the outline that may be hard to see before we say so."""
+SHEET_SHARE, SHEET_FIT = 0.5, 0.97
+"""What covers so much of the photograph, and shares so much with a quadrilateral, may be a sheet
+that pieces lie on."""
+SHEET_EDGE = 0.01
+"""Of the sheet's size, along its edges, where nothing is looked for."""
+MIN_ON_SHEET = 0.005
+"""Of the sheet that pieces on it cover: less is dirt, on a piece with straight sides."""
 MAX_SIDE_PX = 32_000
 """OpenCV warps nothing larger."""
 TILE_PX = 256
 
+
+OVER_THE_EDGE = "the piece touches the edge of its sheet, and part of it may be missing"
 Image = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 Lab = NDArray[np.float32]
@@ -70,6 +80,8 @@ class Piece(NamedTuple):
     """Width of the transition from ground to piece."""
     faint_share: float
     """Of the outline, where piece and ground hardly differ."""
+    more_doubts: tuple[str, ...] = ()
+    """In words."""
 
     @property
     def area_px(self) -> int:
@@ -89,7 +101,7 @@ class Piece(NamedTuple):
                 f"along {self.faint_share:.0%} of the outline the piece hardly stands out from "
                 "its ground, and the outline may be wrong there"
             )
-        return found
+        return [*found, *self.more_doubts]
 
 
 def segment_single(rgb: Image, path: str | PathLike[str] | None = None) -> Mask:
@@ -146,8 +158,93 @@ def find_pieces(
 ) -> list[Piece]:
     """Every piece of about `min_area_px` or more in a photograph, (H, W, 3), in no special order.
 
-    Raises `InputError` if there is no plain ground, or nothing on it.
+    If one of them is a sheet with pieces on it, these are meant. Raises `InputError` if there is no
+    plain ground, or nothing on it.
     """
+    pieces = _stand_out(rgb, np.ones(rgb.shape[:2], bool), path, min_area_px, work_pixels)
+    sheet = max(pieces, key=lambda piece: piece.mask.size)
+    if sheet.mask.size < SHEET_SHARE * rgb.shape[0] * rgb.shape[1]:
+        return pieces
+    outline, filled = _solid(sheet.mask)
+    if filled.sum() < SHEET_SHARE * rgb.shape[0] * rgb.shape[1] or not _four_sided(outline, filled):
+        return pieces
+    found = _on_sheet(rgb, sheet, filled, min_area_px, work_pixels)
+    if not found:
+        return [_doubted(piece) if piece is sheet else piece for piece in pieces]
+    return found + [piece for piece in pieces if not _lies_on(piece, sheet, filled)]
+
+
+def _lies_on(piece: Piece, sheet: Piece, filled: Mask) -> bool:
+    y, x = divmod(int(piece.mask.argmax()), piece.mask.shape[1])
+    y, x = y + piece.top - sheet.top, x + piece.left - sheet.left
+    height, width = filled.shape
+    return 0 <= y < height and 0 <= x < width and bool(filled[y, x])
+
+
+def _four_sided(outline: NDArray[np.int32], filled: Mask) -> bool:
+    """Whether a solid mask is a quadrilateral."""
+    hull: Any = cv2.convexHull(outline)
+    perimeter = cv2.arcLength(hull, closed=True)
+    corners: Any = hull
+    for tolerance in np.geomspace(0.003, 0.06, 12):
+        corners = cv2.approxPolyDP(hull, tolerance * perimeter, closed=True)
+        if len(corners) <= 4:
+            break
+    if len(corners) != 4:
+        return False
+    quadrilateral = np.zeros(filled.shape, np.uint8)
+    cv2.fillConvexPoly(quadrilateral, corners, 1)
+    straight = quadrilateral > 0
+    return bool((straight & filled).sum() >= SHEET_FIT * (straight | filled).sum())
+
+
+def _solid(mask: Mask) -> tuple[NDArray[np.int32], Mask]:
+    """The outer outline of a mask, (n, 1, 2), and the mask without its holes."""
+    outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    outline: Any = max(outlines, key=len)
+    filled = np.zeros(mask.shape, np.uint8)
+    cv2.drawContours(filled, [outline], -1, 1, cv2.FILLED)
+    return outline, filled > 0
+
+
+def _doubted(sheet: Piece) -> Piece:
+    doubt = (
+        "this fills most of the photograph and has four straight sides: is it the sheet that "
+        "pieces lie on?"
+    )
+    return sheet._replace(more_doubts=(doubt,))
+
+
+def _on_sheet(
+    rgb: Image, sheet: Piece, filled: Mask, min_area_px: float, work_pixels: int
+) -> list[Piece]:
+    """The pieces on a sheet; none if it is rather a piece itself."""
+    height, width = sheet.mask.shape
+    seen = rgb[sheet.top : sheet.top + height, sheet.left : sheet.left + width]
+    edge = math.ceil(max(SHEET_EDGE * min(height, width), 2 * sheet.edge_px, 4.0))
+    region = filled & ~_border(filled, edge)
+    try:
+        pieces = _stand_out(seen, region, None, min_area_px, work_pixels)
+    except InputError:
+        return []
+    # Paint runs to the edge of a piece; pieces on a sheet lie within it.
+    covered = sum(piece.area_px for piece in pieces)
+    inside = sum(piece.area_px for piece in pieces if not piece.more_doubts)
+    if covered < MIN_ON_SHEET * filled.sum() or inside < covered / 2:
+        return []
+    return [
+        piece._replace(left=piece.left + sheet.left, top=piece.top + sheet.top) for piece in pieces
+    ]
+
+
+def _stand_out(
+    rgb: Image,
+    region: Mask,
+    path: str | PathLike[str] | None,
+    min_area_px: float,
+    work_pixels: int,
+) -> list[Piece]:
+    """What stands out from the ground, within a region, (H, W), that the ground surrounds."""
     height, width = rgb.shape[:2]
     if max(height, width) > MAX_SIDE_PX:
         what = f"{width} x {height} pixels are too many to find a piece in"
@@ -159,21 +256,29 @@ def find_pieces(
         raise _no_ground(path)
     lab: Any = cv2.cvtColor(np.asarray(small, np.float32) / 255, cv2.COLOR_RGB2Lab)
     smooth: Any = cv2.GaussianBlur(lab, (0, 0), SMOOTH_PX)
-    ground, noise = _fit_ground(smooth, path)
-    coarse = _divide(lab, smooth, ground, noise, max(min_area_px / factor**2, 16.0), path)
-    rim = np.concatenate([coarse[0], coarse[-1], coarse[:, 0], coarse[:, -1]])
-    if rim.mean() > MAX_PIECE_SHARE_OF_BORDER:
+    within = cv2.resize(region.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
+    ground, noise = _fit_ground(smooth, within, path)
+    if not within.all():
+        lab[~within] = ground[~within]
+        smooth = cv2.GaussianBlur(lab, (0, 0), SMOOTH_PX)
+    least = max(min_area_px / factor**2, 16.0)
+    coarse = _divide(lab, smooth, within, ground, noise, least, path) & within
+    rim = _border(within, 1)
+    if coarse[rim].mean() > MAX_PIECE_SHARE_OF_BORDER:
         raise _no_ground(path)
     labels: Any
     count, labels, stats, _ = cv2.connectedComponentsWithStats(
         coarse.astype(np.uint8), connectivity=4
     )
+    labels[~within] = count  # Neither ground nor piece.
+    cut = set() if within.all() else set(np.unique(labels[_border(within, 2) & coarse]).tolist())
     pieces = []
     for label in range(1, count):
         if stats[label, cv2.CC_STAT_AREA] * factor**2 >= min_area_px / 2:
             piece = _outline(rgb, labels, label, stats[label], factor)
             if piece is not None:
-                pieces.append(piece)
+                doubts = (OVER_THE_EDGE,) if label in cut else ()
+                pieces.append(piece._replace(more_doubts=doubts))
     if not pieces:
         raise _nothing_found(path)
     return pieces
@@ -195,19 +300,20 @@ def _nothing_found(path: str | PathLike[str] | None) -> InputError:
     )
 
 
-def _fit_ground(lab: Lab, path: str | PathLike[str] | None) -> tuple[Lab, tuple[float, float]]:
+def _fit_ground(
+    lab: Lab, region: Mask, path: str | PathLike[str] | None
+) -> tuple[Lab, tuple[float, float]]:
     """The ground's colour everywhere, (H, W, 3), and its noise in lightness and in chroma.
 
-    Starts from the border and takes in, step by step, what joins it and looks alike.
+    Starts from the region's border and takes in, step by step, what joins it and looks alike.
     """
     height, width = lab.shape[:2]
     stride = max(1, round(math.sqrt(height * width / 15_000)))
     sample = lab[::stride, ::stride]
     y, x = np.mgrid[: sample.shape[0], : sample.shape[1]].astype(np.float32)
     basis = _basis(x * (2 * stride / width) - 1, y * (2 * stride / height) - 1)
-    border = np.zeros(sample.shape[:2], bool)
-    rim = max(2, round(0.03 * min(sample.shape[:2])))
-    border[:rim], border[-rim:], border[:, :rim], border[:, -rim:] = True, True, True, True
+    region = region[::stride, ::stride]
+    border = _border(region, max(2, round(0.03 * min(sample.shape[:2]))))
 
     away = np.abs(sample - np.median(sample[border], axis=0))
     chosen = border & (away[..., 0] < 30) & (away[..., 1:].max(axis=2) < 15)
@@ -224,6 +330,7 @@ def _fit_ground(lab: Lab, path: str | PathLike[str] | None) -> tuple[Lab, tuple[
         alike = (np.abs(residual[..., 0]) < max(3.0, 3 * noise_l)) & (
             np.linalg.norm(residual[..., 1:], axis=2) < max(3.0, 3 * noise_c)
         )
+        alike &= region
         if step < 2:
             chosen = border & alike
         else:
@@ -286,6 +393,7 @@ def _joined_to(mask: Mask, seeds: Mask) -> Mask:
 def _divide(
     lab: Lab,
     smooth: Lab,
+    region: Mask,
     ground: Lab,
     noise: tuple[float, float],
     min_area: float,
@@ -304,7 +412,7 @@ def _divide(
     # Hue bleeds over edges, by the blur and by JPEG's coarser colour: the core is surer.
     off = _opened(~like_ground & ~like_shadow, 2)
     core = _eroded(off, 3)
-    sure_piece = core | (off & ~_joined_to(off, core)) | _textured(lab, like_ground)
+    sure_piece = core | (off & ~_joined_to(off, core)) | _textured(lab, like_ground & region)
     sure_piece = _without_specks(sure_piece, min_area / 8)
     sure_piece |= _sharp_islands(smooth, lighter, ~like_ground, sure_piece, min_area)
     if not sure_piece.any():
@@ -577,6 +685,12 @@ def _eroded(mask: Mask, radius: int) -> Mask:
 
 def _dilated(mask: Mask, radius: int) -> Mask:
     return cv2.dilate(mask.astype(np.uint8), _kernel(radius)).astype(bool)
+
+
+def _border(mask: Mask, width: int) -> Mask:
+    """What of a mask is so near to its edge, or to the picture's."""
+    depth: Any = cv2.distanceTransform(np.pad(mask, 1).astype(np.uint8), cv2.DIST_L2, 3)
+    return np.asarray(mask & (depth[1:-1, 1:-1] <= width))
 
 
 def _opened(mask: Mask, radius: int) -> Mask:
