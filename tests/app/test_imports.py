@@ -17,6 +17,7 @@ from tests.app.live import Live, cut_outs
 from tests.puzzles import drawn_puzzle
 
 GROUND = (60, 110, 70)
+PAPER = (235, 235, 230)
 
 
 def _photograph(pieces: int = 1, seed: int = 0, ground: tuple[int, int, int] = GROUND) -> Any:
@@ -271,6 +272,9 @@ def test_rulers_that_disagree_tell_of_perspective(server: Live) -> None:
     request = {"upload": upload["id"], "rulers": rulers}
     job = server.wait(server.post(f"/projects/{project}/imports", request)["job"])
     assert any("at an angle" in warning for warning in job["result"]["warnings"])
+    for piece in _pieces(server, project):
+        (doubt,) = piece["warnings"]
+        assert doubt.startswith("the rulers disagree by 5.0%")
     same = [{**rulers[0], "x2_px": 3, "x1_px": 2}]
     upload = server.send(project, {"tray.png": _encoded(picture, "PNG")})
     request = {"upload": upload["id"], "rulers": same}
@@ -278,20 +282,52 @@ def test_rulers_that_disagree_tell_of_perspective(server: Live) -> None:
     assert "too near" in job["error"]["what"]
 
 
-@pytest.mark.parametrize("tilted", [False, True])
-def test_a_sheet_seen_at_an_angle_is_noticed(server: Live, tilted: bool) -> None:
-    pieces, _ = _photograph(2, seed=4, ground=(235, 235, 230))
-    height, width = pieces.shape[:2]
-    table = np.full((height + 240, width + 240, 3), (235, 235, 230), np.uint8)
-    table[120 : 120 + height, 120 : 120 + width] = pieces
+def _on_sheet(pieces: int, tilted: bool, table: tuple[int, int, int]) -> Any:
+    """Pieces on a sheet with a visible edge, on a table, (H, W, 3), and their masks."""
+    seen, masks = _photograph(pieces, seed=4, ground=PAPER)
+    height, width = seen.shape[:2]
     shift = 35.0 if tilted else 0.0
     corners = [(40 + shift, 40), (width + 200 - shift, 40), (width + 200, height + 200)]
     sheet = np.array([*corners, (40, height + 200)], np.int32)
-    cv2.polylines(table, [sheet.reshape(-1, 1, 2)], True, (150, 150, 150), 3, cv2.LINE_AA)
+    picture = np.full((height + 240, width + 240, 3), table, np.uint8)
+    cv2.fillConvexPoly(picture, sheet, PAPER, cv2.LINE_AA)
+    cv2.polylines(picture, [sheet.reshape(-1, 1, 2)], True, (150, 150, 150), 3, cv2.LINE_AA)
+    picture[120 : 120 + height, 120 : 120 + width] = seen
+    return picture, masks
+
+
+@pytest.mark.parametrize("table", [PAPER, (70, 58, 48)], ids=["same", "dark"])
+@pytest.mark.parametrize("tilted", [False, True])
+@pytest.mark.parametrize("mode", ["tray", "pieces"])
+def test_a_sheet_seen_at_an_angle_is_noticed(
+    server: Live, mode: str, tilted: bool, table: tuple[int, int, int]
+) -> None:
+    picture, masks = _on_sheet(2 if mode == "tray" else 1, tilted, table)
     project, _ = server.project()
-    job = server.bring_in(project, {"tray.png": _encoded(table, "PNG")}, mode="tray", mm_per_px=0.5)
-    warned = any("at an angle" in warning for warning in job["result"]["warnings"])
-    assert warned == tilted
+    files = {"tray.png": _encoded(picture, "PNG")}
+    job = server.bring_in(project, files, mode=mode, mm_per_px=0.5)
+    pieces = _pieces(server, project)
+    assert len(pieces) == len(masks)
+    for piece, mask in zip(pieces, masks, strict=True):
+        assert piece["area_mm2"] == pytest.approx(mask.sum() * 0.25, rel=0.03)
+        assert any("at an angle" in doubt for doubt in piece["warnings"]) == tilted
+    if mode == "tray":
+        assert any("at an angle" in words for words in job["result"]["warnings"]) == tilted
+
+
+def test_pieces_on_a_sheet_on_a_table_are_counted_and_a_bare_sheet_is_doubted(server: Live) -> None:
+    picture, _ = _on_sheet(3, False, (70, 58, 48))
+    project, _ = server.project()
+    (seen,) = server.send(project, {"tray.png": _encoded(picture, "PNG")})["files"]
+    assert seen["several"] == 3 and seen["tray"]
+    bare = np.full((500, 700, 3), (70, 58, 48), np.uint8)
+    # Its sides run together, but are its own: they tell nothing of the camera.
+    corners = np.array([(90, 60), (610, 60), (640, 440), (60, 440)], np.int32)
+    cv2.fillConvexPoly(bare, corners, PAPER, cv2.LINE_AA)
+    server.bring_in(project, {"bare.png": _encoded(bare, "PNG")}, mode="pieces", mm_per_px=0.5)
+    (piece,) = _pieces(server, project)
+    (doubt,) = piece["warnings"]
+    assert "four straight sides" in doubt
 
 
 def test_a_zip_and_a_folder_of_folders_come_in_whole(server: Live) -> None:

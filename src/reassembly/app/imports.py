@@ -143,7 +143,7 @@ def _look(path: Path, closely: bool, preview: Path) -> dict[str, Any]:
 def _look_at_picture(path: Path, preview: Path) -> dict[str, Any]:
     picture = read_image(path)
     height, width = picture.rgb.shape[:2]
-    cut = picture.alpha is not None and bool((picture.alpha < 128).any())
+    cut = _is_cut_out(picture)
     things = [] if cut else _things(picture, path)
     several = _several(things)
     small = _shrunk(picture.rgb, CUT_OUT_PREVIEW_PX if cut else PREVIEW_PX)
@@ -163,6 +163,10 @@ def _look_at_picture(path: Path, preview: Path) -> dict[str, Any]:
         "things": things[:MOST_THINGS],
         "preview": preview.name,
     }
+
+
+def _is_cut_out(picture: Picture) -> bool:
+    return picture.alpha is not None and bool((picture.alpha < 128).any())
 
 
 def _things(picture: Picture, path: Path) -> list[dict[str, Any]]:
@@ -247,8 +251,8 @@ class _Found:
     fragment: Fragment
     name: str
     scale: str
-    photograph: Callable[[], NDArray[np.uint8]] | None = None
-    """Reads the whole scan, (H, W, 3), if what is around the piece is to be kept."""
+    photograph: Callable[[], Picture] | None = None
+    """Reads the whole scan, if what is around the piece is to be kept."""
     doubts: Sequence[str] = ()
     provenance: str = ""
 
@@ -260,23 +264,33 @@ class _Harvest:
     images: Path
     job_id: str
     provenance: str
+    doubt_of_rulers: str | None = None
+    """About every piece whose scale they gave."""
     pieces: list[dict[str, Any]] = field(default_factory=list)
     pictures: list[dict[str, Any]] = field(default_factory=list)
 
     def keep(self, found: Sequence[_Found]) -> None:
         """Stores pieces, several at a time: most of the work is compressing pictures."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for each, (shown, picture) in zip(found, pool.map(self._store, found), strict=True):
+            for each, kept in zip(found, pool.map(self._store, found), strict=True):
+                shown, picture, doubts = kept
                 self.pictures.append(picture)
-                self.pieces.append(self._columns(each, shown, picture["sha256"]))
+                self.pieces.append(self._columns(each, shown, picture["sha256"], doubts))
 
-    def _store(self, found: _Found) -> tuple[Fragment, dict[str, Any]]:
-        shown = found.fragment
+    def _store(self, found: _Found) -> tuple[Fragment, dict[str, Any], list[str]]:
+        shown, doubts = found.fragment, list(found.doubts)
         if found.photograph is not None:
-            shown = _with_surroundings(shown, found.photograph())
-        return shown, keep_cut_out(self.images, shown.image, shown.mask)
+            picture = found.photograph()
+            shown = _with_surroundings(shown, picture.rgb)
+            if not _is_cut_out(picture):
+                doubts += _tilt_warnings(picture.rgb, found.fragment)
+        return shown, keep_cut_out(self.images, shown.image, shown.mask), doubts
 
-    def _columns(self, found: _Found, shown: Fragment, sha256: str) -> dict[str, Any]:
+    def _columns(
+        self, found: _Found, shown: Fragment, sha256: str, doubts: list[str]
+    ) -> dict[str, Any]:
+        if self.doubt_of_rulers is not None and found.scale == "ruler":
+            doubts = [*doubts, self.doubt_of_rulers]
         return {
             "id": piece_id(self.job_id, len(self.pieces)),
             "name": _title(found.name),
@@ -289,7 +303,7 @@ class _Harvest:
             "frame_height_px": shown.frame_px[1],
             "left_px": shown.offset_px[0],
             "top_px": shown.offset_px[1],
-            "warnings": list(found.doubts),
+            "warnings": doubts,
         }
 
 
@@ -320,7 +334,8 @@ def import_upload(task: Task) -> dict[str, Any]:
     mm_per_px = payload["mm_per_px"]
     origin = "option"
     if mm_per_px is None and payload["rulers"]:
-        mm_per_px, origin = _scale_by_rulers(payload["rulers"]), "ruler"
+        mm_per_px, harvest.doubt_of_rulers = _scale_by_rulers(payload["rulers"])
+        origin = "ruler"
     wanted = _wanted(payload)
     pictures = [entry for entry in wanted if is_image_name(entry["name"])]
     zips = [entry for entry in wanted if entry["kind"] == "zip"]
@@ -393,8 +408,8 @@ def _wanted(payload: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _scale_by_rulers(rulers: list[dict[str, float]]) -> float:
-    """mm per pixel; warns where rulers disagree."""
+def _scale_by_rulers(rulers: list[dict[str, float]]) -> tuple[float, str | None]:
+    """mm per pixel; and a word of warning, which is also given, where rulers disagree."""
     scales = []
     for ruler in rulers:
         length_px = math.hypot(ruler["x2_px"] - ruler["x1_px"], ruler["y2_px"] - ruler["y1_px"])
@@ -404,16 +419,17 @@ def _scale_by_rulers(rulers: list[dict[str, float]]) -> float:
             )
         scales.append(ruler["length_mm"] / length_px)
     spread = max(scales) / min(scales) - 1
+    doubt = None
     if spread > PERSPECTIVE:
-        warnings.warn(
-            f"The rulers disagree by {spread:.1%}: the photograph was probably taken at an angle, "
-            "so sizes differ across it. Photograph straight from above",
-            InputWarning,
+        doubt = (
+            f"the rulers disagree by {spread:.1%}: the photograph was probably taken at an angle, "
+            "so sizes differ across it; photograph straight from above"
         )
+        warnings.warn(doubt[0].upper() + doubt[1:], InputWarning)
     mm_per_px = float(np.mean(scales))
     if not 1e-4 <= mm_per_px <= 100.0:
         raise InputError(f"{mm_per_px:g} mm a pixel is no scale", "Check the ruler's length")
-    return mm_per_px
+    return mm_per_px, doubt
 
 
 def _loaded(source: PuzzleSource, root: Path, mm_per_px: float | None) -> Puzzle:
@@ -484,14 +500,10 @@ def _take_chunk(
         for fragment in sorted(fragments, key=_natural):
             filename = str(fragment.metadata["filename"])
             scale = str(fragment.metadata["scale"]) if mm_per_px is None else origin
-            photograph = partial(_rgb, folder / filename)
+            photograph = partial(read_image, folder / filename)
             about = doubts.get(filename, [])
             found.append(_Found(fragment, fragment.id, scale, photograph, about))
         harvest.keep(found)
-
-
-def _rgb(path: Path) -> NDArray[np.uint8]:
-    return read_image(path).rgb
 
 
 def _load(folder: Path, mm_per_px: float | None) -> tuple[Sequence[Fragment], dict[str, list[str]]]:
@@ -568,9 +580,9 @@ def _cut_tray(
             "there is no piece left", "Photograph pieces too, or tick them", shown_name
         )
     stem = Path(shown_name).stem
-    tilt = _tilt_warning(picture.rgb)
-    if tilt is not None:
-        warnings.warn(f"{shown_name}: {tilt}", InputWarning)
+    tilt = _tilt_warnings(picture.rgb)
+    for doubt in tilt:
+        warnings.warn(f"{shown_name}: {doubt}", InputWarning)
     pieces = []
     tray_px = (picture.rgb.shape[1], picture.rgb.shape[0])
     for number, piece in enumerate(found, start=1):
@@ -583,7 +595,8 @@ def _cut_tray(
         about = {"filename": f"{name}.png"}
         alone = Fragment(name, shown.image, shown.mask, mm_per_px, metadata=about)
         origin_words = f"from the photograph {shown_name}"
-        pieces.append(_Found(alone, name, origin, None, piece.doubts(), origin_words))
+        doubts = [*piece.doubts(), *tilt]
+        pieces.append(_Found(alone, name, origin, None, doubts, origin_words))
     harvest.keep(pieces)
 
 
@@ -627,22 +640,29 @@ MIN_LINE = 0.35
 EDGE = 0.2
 """How near the picture's border, of its side, an edge of the sheet must run."""
 MAX_TILT_DEG = 1.5
+CLOSE_PX = 8
+"""An edge so near to a piece is its own."""
 
 
-def _tilt_warning(rgb: NDArray[np.uint8]) -> str | None:
+def _tilt_warnings(rgb: NDArray[np.uint8], piece: Fragment | None = None) -> list[str]:
     """A word of warning where long straight edges, of paper or tray, run together.
 
     Opposite edges of a rectangle seen straight from above are parallel; seen at an angle, they
     are not.
+
+    Args:
+        piece: what was found in the photograph, whose own edges say nothing.
     """
     small = _shrunk(rgb, LOOK_PX)
     grey = cv2.GaussianBlur(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), (0, 0), 1.5)
     height, width = grey.shape
     edges = cv2.Canny(grey, 20, 60)
+    if piece is not None:
+        edges[_around(piece, (height, width))] = 0
     least = MIN_LINE * min(height, width)
     lines: Any = cv2.HoughLinesP(edges, 1, math.radians(0.25), 60, None, least, 12)
     if lines is None:
-        return None
+        return []
     ends = np.asarray(lines, float).reshape(-1, 4)
     angle = np.degrees(np.arctan2(ends[:, 3] - ends[:, 1], ends[:, 2] - ends[:, 0])) % 180
     length = np.hypot(ends[:, 2] - ends[:, 0], ends[:, 3] - ends[:, 1])
@@ -657,11 +677,22 @@ def _tilt_warning(rgb: NDArray[np.uint8]) -> str | None:
             ways = [float(np.average(off[side], weights=length[side])) for side in (low, high)]
             worst = max(worst, abs(ways[0] - ways[1]))
     if worst < MAX_TILT_DEG:
-        return None
-    return (
+        return []
+    doubt = (
         f"edges that should be parallel run together by {worst:.1f} degrees, so the photograph was "
         "probably taken at an angle; photograph straight from above"
     )
+    return [doubt]
+
+
+def _around(piece: Fragment, shape: tuple[int, int]) -> NDArray[np.bool_]:
+    """(h, w): a piece and what is close to it, in a reduction of its photograph."""
+    height, width = piece.mask.shape
+    left, top = piece.offset_px
+    whole = np.zeros(piece.frame_px[::-1], np.uint8)
+    whole[top : top + height, left : left + width] = piece.mask
+    small = cv2.resize(whole, shape[::-1], interpolation=cv2.INTER_AREA)
+    return cv2.dilate(small, np.ones((2 * CLOSE_PX + 1, 2 * CLOSE_PX + 1))) > 0
 
 
 def import_reference(task: Task) -> dict[str, Any]:
