@@ -110,6 +110,24 @@ def test_a_zip_and_files_are_brought_in_together(hands: Hands, tmp_path: Path) -
     assert page.locator(".thumb-name", has_text="odd & ü; x='1'").count() == 1
 
 
+def test_files_of_a_folder_come_in_natural_order(hands: Hands, tmp_path: Path) -> None:
+    folder = tmp_path / "natural"
+    cut_outs(folder, drawn_puzzle(3, seed=4))
+    wanted = ["piece1", "piece2", "piece10"]
+    for file, name in zip(sorted(folder.iterdir()), reversed(wanted), strict=True):
+        file.rename(folder / f"{name}.png")
+    hands.drop_files(folder)
+    listed = hands.page.locator(".file-list strong")
+    listed.nth(2).wait_for()
+    assert listed.all_inner_texts() == [f"{name}.png" for name in wanted]
+    hands.page.get_by_label("I know it").click()
+    hands.page.get_by_label("One pixel is").click()
+    hands.page.keyboard.type("0.5")
+    hands.page.get_by_role("dialog").get_by_role("button", name="Bring in", exact=True).click()
+    hands.page.locator(".thumb-button").nth(2).wait_for()
+    assert [piece["name"] for piece in hands.pieces()] == wanted
+
+
 def tray_photograph(path: Path) -> tuple[int, tuple[int, int], tuple[int, int]]:
     """Drawn pieces on a plain ground beside a ruler; how many, and the ruler's ends in pixels."""
     rng = np.random.default_rng(5)

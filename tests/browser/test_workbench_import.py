@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -14,9 +13,6 @@ from PIL import Image
 
 from tests.browser.workbench import Hands, Server, bring_in, cut_outs
 from tests.puzzles import drawn_puzzle
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.slow
 
@@ -126,24 +122,6 @@ def test_an_import_that_is_given_up_leaves_no_project(hands: Hands, tmp_path: Pa
 
     bring_in(hands, folder, 0.5)
     assert "given up" in names(hands)
-
-
-def test_files_of_a_folder_come_in_natural_order(hands: Hands, tmp_path: Path) -> None:
-    folder = tmp_path / "natural"
-    cut_outs(folder, drawn_puzzle(3, seed=4))
-    wanted = ["piece1", "piece2", "piece10"]
-    for file, name in zip(sorted(folder.iterdir()), reversed(wanted), strict=True):
-        file.rename(folder / f"{name}.png")
-    hands.drop_files(folder)
-    listed = hands.page.locator(".file-list strong")
-    listed.nth(2).wait_for()
-    assert listed.all_inner_texts() == [f"{name}.png" for name in wanted]
-    hands.page.get_by_label("I know it").click()
-    hands.page.get_by_label("One pixel is").click()
-    hands.page.keyboard.type("0.5")
-    hands.page.get_by_role("dialog").get_by_role("button", name="Bring in", exact=True).click()
-    hands.page.locator(".thumb-button").nth(2).wait_for()
-    assert [piece["name"] for piece in hands.pieces()] == wanted
 
 
 def test_the_example_can_always_be_opened(hands: Hands) -> None:

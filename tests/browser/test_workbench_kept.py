@@ -303,3 +303,16 @@ def test_escape_gives_the_old_text_back(hands: Hands, label: str) -> None:
     hands.wait_saved()
     assert told(hands)[name][label.split()[0].lower()] == "kept"
     assert "1 chosen" in hands.chosen()
+
+
+def test_an_empty_name_is_refused_in_words(hands: Hands) -> None:
+    page = hands.page
+    (name,) = hands.well_inside(1)
+    choose(hands, name)
+    field(hands, "Name").click()
+    for key in ("Control+a", "Delete", "Tab"):
+        page.keyboard.press(key)
+    refused = page.get_by_role("alert").filter(has_text="needs a name")
+    assert name in refused.inner_text()
+    assert field(hands, "Name").input_value() == name
+    assert name in told(hands)

@@ -321,22 +321,6 @@ def test_numbers_move_the_piece_that_is_chosen_last(hands: Hands) -> None:
         assert after[name] == before[name]
 
 
-def test_an_empty_name_is_refused_in_words(hands: Hands) -> None:
-    page = hands.page
-    (name,) = middle_pieces(hands, 1)
-    hands.click(name)
-    page.keyboard.press("i")
-    field = page.get_by_label("Name", exact=True)
-    field.click()
-    page.keyboard.press("Control+a")
-    page.keyboard.press("Delete")
-    page.keyboard.press("Tab")
-    told = page.get_by_role("alert").filter(has_text="needs a name")
-    assert name in told.inner_text()
-    assert field.input_value() == name
-    assert name in {piece["name"] for piece in hands.pieces()}
-
-
 FOCUSED = (
     "() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.tagName"
 )

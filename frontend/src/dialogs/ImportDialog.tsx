@@ -6,7 +6,7 @@ import { Button } from "../parts/Button";
 import type { Dropped } from "../parts/files";
 import { Modal } from "../parts/Modal";
 import { Progress } from "../parts/Progress";
-import { capital } from "../parts/sentence";
+import { capital } from "../parts/words";
 import { bench, pieceOf, say, select } from "../state/bench";
 import { signature } from "../state/identity";
 import { useStore } from "../state/store";

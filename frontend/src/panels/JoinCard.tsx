@@ -7,7 +7,7 @@ import { compose, inverse } from "../geometry/pose";
 import { trim } from "../geometry/scale";
 import { Button } from "../parts/Button";
 import { GapProfile } from "../parts/GapProfile";
-import { sayShare } from "../parts/sayShare";
+import { sayShare } from "../parts/words";
 import { nameOf, placeAt } from "../state/actions";
 import { bench, select } from "../state/bench";
 import { contradicted, placementOf, sameJoin, verdictOn } from "../state/operations";

@@ -7,7 +7,7 @@ import { Icon } from "../parts/Icon";
 import { Confidence } from "../parts/Confidence";
 import { MiniAssembly } from "../parts/MiniAssembly";
 import { Progress } from "../parts/Progress";
-import { asSentence } from "../parts/sentence";
+import { asSentence } from "../parts/words";
 import { nameOf } from "../state/actions";
 import { attemptOf, isAttemptShown } from "../state/attempt";
 import { bench, livePieces, placedIds, say, type Bench } from "../state/bench";

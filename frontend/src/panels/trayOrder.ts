@@ -1,6 +1,6 @@
 /** Which pieces of the tray are shown, and in what order. */
 import type { Piece } from "../api/types";
-import { byName } from "../parts/naturalOrder";
+import { byName } from "../parts/words";
 
 export type Order = "name" | "size" | "colour";
 

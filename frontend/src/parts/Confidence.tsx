@@ -1,5 +1,5 @@
 /** How sure a solver is, as a bar and a figure. */
-import { sayShare } from "./sayShare";
+import { sayShare } from "./words";
 
 export function Confidence({ value }: { value: number }) {
   return (

@@ -2,7 +2,7 @@
 import { bench, dismiss } from "../state/bench";
 import { useStore } from "../state/store";
 import { IconButton } from "./Button";
-import { asSentence, capital } from "./sentence";
+import { asSentence, capital } from "./words";
 
 export function Notices() {
   const notices = useStore(bench, (now) => now.notices);

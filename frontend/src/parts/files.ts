@@ -1,5 +1,5 @@
 /** Files and whole folders out of a drop or a file dialog, with their paths, in order of these. */
-import { byName } from "./naturalOrder";
+import { byName } from "./words";
 
 export interface Dropped {
   file: File;

@@ -10,3 +10,13 @@ export function capital(words: string): string {
     ? words.charAt(0).toUpperCase() + words.slice(1)
     : words;
 }
+
+/** A probability in per cent; what a program holds for nearly certain never reads as certain. */
+export function sayShare(value: number): string {
+  const percent = Math.round(value * 100);
+  if (percent >= 100) return "> 99 %";
+  return percent === 0 && value > 0 ? "< 1 %" : `${percent} %`;
+}
+
+/** The order in which people expect names: piece 2 before piece 10. */
+export const byName = new Intl.Collator(undefined, { numeric: true }).compare;
