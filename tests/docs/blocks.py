@@ -4,7 +4,6 @@ A fenced block of shell commands or Python is run, in order with the others of i
 HTML comment before it says otherwise:
 
     <!-- test: slow -->             run among the slow tests
-    <!-- test: parse, REASON -->    only checked, since it cannot be run here
 
 What would take long, or another machine, is run small: see `tiny`.
 """
@@ -32,9 +31,9 @@ PAGES = sorted(
     [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "results").glob("*.md")]
 )
 SHELL = {"sh", "bash", "console"}
-MODES = {"run", "slow", "parse"}
+MODES = {"run", "slow"}
 BLOCK = re.compile(
-    r"(?:^ *<!-- test: (?P<mode>\w+)(?:, (?P<reason>[^\n]+))? -->\n+)?"
+    r"(?:^ *<!-- test: (?P<mode>\w+) -->\n+)?"
     r"^(?P<indent> *)```(?P<kind>\w+)\n"
     r"(?P<text>.*?)^(?P=indent)```$",
     re.M | re.S,
@@ -51,8 +50,6 @@ class Block:
     kind: str
     mode: str
     text: str
-    reason: str | None = None
-    """Why it is only parsed."""
 
     @property
     def name(self) -> str:
@@ -71,7 +68,7 @@ def blocks(page: Path) -> list[Block]:
         mode = match["mode"] or "run"
         if mode not in MODES:
             raise ValueError(f"{page}:{line}: there is no way to test called {mode!r}")
-        found.append(Block(page, line, match["kind"], mode, body, match["reason"]))
+        found.append(Block(page, line, match["kind"], mode, body))
     return found
 
 

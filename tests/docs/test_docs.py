@@ -124,6 +124,7 @@ def walk_through(page: Path, here: Path, monkeypatch, modes: set[str]) -> None:
         for block in blocks(page):
             if block.mode not in modes:
                 continue
+            monkeypatch.chdir(here)
             if block.kind == "python":
                 run_python(block, names)
                 continue
@@ -135,11 +136,6 @@ def test_there_is_something_to_test():
     assert len(ALL) > 40
     assert {block.kind for block in ALL} >= {"sh", "python"}
     assert sum(block.mode == "run" for block in ALL) > 10
-
-
-def test_what_is_not_run_says_why():
-    silent = [block.name for block in ALL if (block.mode == "parse") != bool(block.reason)]
-    assert silent == []
 
 
 @pytest.mark.parametrize("block", [b for b in ALL if b.kind != "python"], ids=lambda b: b.name)
@@ -164,12 +160,6 @@ def test_pages_do_what_they_say(page: Path, here: Path, monkeypatch):
 @pytest.mark.parametrize("page", WITH_CODE["slow"], ids=NAMES_OF.get)
 def test_pages_do_what_they_say_though_it_takes_long(page: Path, here: Path, monkeypatch):
     walk_through(page, here, monkeypatch, {"run", "slow"})
-
-
-def test_python_that_is_not_run_is_at_least_python():
-    for block in ALL:
-        if block.kind == "python":
-            compile(block.text, block.name, "exec")
 
 
 def test_the_workbench_page_and_its_doc_name_the_same_exports():

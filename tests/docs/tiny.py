@@ -23,11 +23,14 @@ import pytest
 import typer
 
 from reassembly import weights
+from reassembly._version import __version__
 from reassembly.cli import app
 from tests.docs.blocks import ROOT
 from tests.test_distribution import empty_environment
 from tests.test_weights import hub
 
+LARGE = ("torch", "torch_geometric", "pytorch_lightning", "lightning_fabric", "diffusers", "scipy")
+"""What a bundle is large and slow to make for."""
 SMALL = "--pieces 3 --size 256 --workers 1"
 MORE = {
     "generate": f"--count 1 {SMALL}",
@@ -42,6 +45,7 @@ MORE = {
     "join_folds": "--steps 10 --tries 1",
     "demo": "--pieces 4",
     "pytest": "tests/test_pose.py",
+    "pyinstaller": "--log-level ERROR " + " ".join(f"--exclude-module {name}" for name in LARGE),
     "serve": "--no-browser --workspace workspace",
     "ray": "--block --num-cpus 1 --object-store-memory 80000000 --include-dashboard false "
     "--disable-usage-stats",
@@ -114,6 +118,9 @@ class Reader:
                 self.run(line)
         elif program == "npm":
             self.build_page(words)
+        elif program == "pyinstaller":
+            self.finish(["-m", "PyInstaller", str(ROOT / small[1]), *small[2:]])
+            assert ended_well(["dist/reassembly/reassembly", "--version"]).strip() == __version__
         elif program == "ray":
             self.start_ray(small)
         elif program == "torchrun":
@@ -207,17 +214,16 @@ class Reader:
             }
 
     def install_ours(self, words: list[str]) -> None:
-        """Installs a wheel that the page built; or does all of it but to write, of the package as
-        it is here, in the place of what the index will have. Libraries are those of this test."""
+        """Installs a wheel that the page built; or does all of it but to write, with the package as
+        it is here in the place of the index's. Libraries are those of this test."""
         quiet = ["--no-deps", "--no-index", "--quiet"]
-        for word in words[2:]:
+        for word in words[words.index("constraints.txt") + 1 if "-c" in words else 2 :]:
             if word.startswith("dist/"):
                 (wheel,) = Path("dist").glob("*.whl")
                 own = ["--python", str(Path(self.place(words[0])).with_name("python").absolute())]
                 self.finish(["-m", "pip", *own, "install", *quiet, str(wheel)])
             else:
-                assert word.partition("[")[0] == "reassembly", word
-                ours = f"{ROOT}{word.removeprefix('reassembly')}"
+                ours = word.replace("reassembly", str(ROOT))
                 dry = ["--dry-run", "--no-index", "--no-build-isolation"]
                 said = ended_well([sys.executable, "-m", "pip", "install", *dry, ours])
                 assert "does not provide the extra" not in said, said
@@ -303,7 +309,7 @@ def made_by(target: str) -> list[list[str]]:
 def ended_well(command: list[str], folder: Path | None = None) -> str:
     """What a program says that runs to its end."""
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=300, env=alone()
+        command, cwd=folder, capture_output=True, text=True, timeout=600, env=alone()
     )
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
