@@ -315,6 +315,8 @@ def _fit_ground(
     region = region[::stride, ::stride]
     border = _border(region, max(2, round(0.03 * min(sample.shape[:2]))))
 
+    if border.sum() < 12:
+        raise _no_ground(path)
     away = np.abs(sample - np.median(sample[border], axis=0))
     chosen = border & (away[..., 0] < 30) & (away[..., 1:].max(axis=2) < 15)
     if chosen.sum() < MIN_GROUND_SHARE * border.sum():
@@ -472,7 +474,7 @@ def _sharp_islands(
         window = np.s_[top : top + height, left : left + width]
         island = labels[window] == label
         step = float(np.percentile(np.abs(lighter[window][island]), 90))
-        edge = island & ~_eroded(island, 3)
+        edge = _border(island, 3)
         steepest = float(np.median(cv2.dilate(slope[window], np.ones((5, 5)))[edge]))
         if steepest * SOFT_EDGE_PX > step:
             depth = np.asarray(
