@@ -251,9 +251,9 @@ def test_a_piece_over_the_edge_of_its_sheet_is_doubted():
     assert len(pieces) == 10
 
 
-def test_a_rectangle_as_grey_as_a_shadow_is_a_piece():
+def test_a_pale_rectangle_is_a_piece():
     picture = np.full((300, 400, 3), 245, np.uint8)
-    picture[100:200, 120:260] = 190
+    picture[100:200, 120:260] = 225
     assert segment_single(picture).sum() == pytest.approx(100 * 140, rel=0.03)
 
 
