@@ -111,6 +111,22 @@ def _some_operation(ids: list[str]) -> st.SearchStrategy[Any]:
     )
 
 
+def test_an_edit_sent_twice_is_made_once(bench: Bench) -> None:
+    """A server may die when it has made one, and before it could say so."""
+    place = Place(piece=bench.ids[0], x_mm=1, y_mm=2, rotation_deg=3)
+
+    def send(token: str) -> schema.EditResult:
+        return bench.store.edit(bench.project, bench.hypothesis, [place], token=token)
+
+    first = send("a")
+    other = send("b")
+    told = len(bench.heard)
+    assert send("a").revision == first.revision
+    assert (send("b").revision, send("b").can_undo) == (other.revision, True)
+    assert len(bench.heard) == told, "nobody is told of what has not happened"
+    assert [send("").revision for _ in range(2)] == [other.revision + 1, other.revision + 2]
+
+
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_undo_and_redo_walk_through_every_state(

@@ -12,7 +12,7 @@ import pytest
 from tests.browser.workbench import PAINTED, WIDE, Hands, Server
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator
+    from playwright.sync_api import Browser, Locator, Route
 
 pytestmark = pytest.mark.slow
 
@@ -215,6 +215,39 @@ def test_an_undo_is_made_once_whenever_the_page_is_left(hands: Hands) -> None:
     hands.wait_saved()
     assert hands.state()["revision"] == revision + 1
     assert hands.placed()[name]["x_mm"] == pytest.approx(start - 1)
+
+
+@pytest.mark.parametrize("taken_back", [False, True], ids=["kept", "taken back"])
+def test_an_edit_whose_answer_is_lost_is_made_once(
+    hands: Hands, server: Server, taken_back: bool
+) -> None:
+    page = hands.page
+    # Nor does the stream tell of it.
+    page.route("**/stream?*", lambda route: route.abort())
+    page.reload()
+    hands.settle()
+    (name,) = hands.well_inside(1)
+    hands.click(name)
+    start, revision = hands.placed()[name]["x_mm"], hands.state()["revision"]
+
+    def lose(route: Route) -> None:
+        route.fetch()
+        server.kill()
+        route.abort()
+
+    page.route("**/edits", lose, times=1)
+    with page.expect_event("requestfailed", lambda request: "/edits" in request.url):
+        page.keyboard.press("ArrowRight")
+    page.get_by_text("1 change kept here").wait_for()
+    if taken_back:
+        page.keyboard.press("Control+z")
+        assert x_shown(hands, name) == pytest.approx(start)
+    address = leave(hands)
+    page.unroute_all()
+    server.start()
+    come_back(hands, address)
+    assert hands.state()["revision"] == revision + 1 + taken_back
+    assert hands.placed()[name]["x_mm"] == pytest.approx(start + (not taken_back))
 
 
 def test_changes_that_an_earlier_version_kept_are_taken_up(hands: Hands) -> None:

@@ -118,8 +118,9 @@ export const api = {
     post<EditResult>(`${hypothesis(p, h)}/restore`, { revision, ...by }),
   undo: (p: Id, h: Id, by: Signature) => post<EditResult>(`${hypothesis(p, h)}/undo`, by),
   redo: (p: Id, h: Id, by: Signature) => post<EditResult>(`${hypothesis(p, h)}/redo`, by),
-  edit: (p: Id, h: Id, operations: Op[], by: Signature) =>
-    post<EditResult>(`${hypothesis(p, h)}/edits`, { operations, ...by }),
+  /** @param token the same one sent again is answered, not done again. */
+  edit: (p: Id, h: Id, operations: Op[], token: string, by: Signature) =>
+    post<EditResult>(`${hypothesis(p, h)}/edits`, { operations, token, ...by }),
   compare: (p: Id, first: Id, second: Id) =>
     get<Comparison>(`${project(p)}/compare?first=${first}&second=${second}`),
   fit: (p: Id, h: Id) => get<Fit>(`${hypothesis(p, h)}/fit`),

@@ -6,7 +6,7 @@ import { api, Refusal } from "../api/client";
 import type { EditEvent, EditResult, Hypothesis, Id, Op, Piece, State } from "../api/types";
 import { isAttemptShown, showAttempt, showChanged } from "./attempt";
 import { bench, livePieces, say, select, type Bench } from "./bench";
-import { isMine, signature } from "./identity";
+import { isMine, randomName, signature } from "./identity";
 import { applied, judgementsAfter, needsPieces, piecesAfter } from "./operations";
 
 type Held = Pick<Bench, "pieces" | "judgements">;
@@ -14,6 +14,8 @@ type Held = Pick<Bench, "pieces" | "judgements">;
 type Edit = {
   kind: "edit";
   operations: Op[];
+  /** By which the server knows it again. */
+  token: string;
   /** What holds for the whole project, before it and after. */
   held?: { before: Held; after: Held };
 };
@@ -22,6 +24,8 @@ type Back = {
   kind: "undo" | "redo";
   /** The revision that it was sent at. */
   sent_at?: number;
+  /** The token of the edit that it takes back, which may or may not have reached the server. */
+  of?: string;
 };
 
 type Step = Edit | Back;
@@ -72,7 +76,7 @@ export function resume(p: Id, h: Id): void {
   localStorage.removeItem(draftUnder(p, h));
   for (const step of [...unsent, ...drafts]) {
     if (Array.isArray(step)) steps.push(made(step));
-    else if (step.kind === "edit") steps.push(made(step.operations));
+    else if (step.kind === "edit") steps.push(made(step.operations, step.token));
     else steps.push(step);
   }
   if (!steps.length) return;
@@ -114,15 +118,21 @@ export function edit(operations: Op[]): void {
 }
 
 /** A change that the page shows from now on. */
-function made(operations: Op[]): Edit {
+function made(operations: Op[], token = randomName()): Edit {
   const before = held();
   holdForProject(operations, signature().author);
-  return { kind: "edit", operations, held: { before, after: held() } };
+  return { kind: "edit", operations, token, held: { before, after: held() } };
 }
 
 /** Shows changes on their way on top of what the server has told of the project. */
 export function holdUnsent(): void {
-  for (const step of steps) if (step.kind === "edit") step.held = made(step.operations).held;
+  for (const step of shown()) step.held = made(step.operations).held;
+}
+
+/** The edits on their way that have not been taken back. */
+function shown(): Edit[] {
+  const hidden = new Set(steps.map((step) => (step.kind === "edit" ? undefined : step.of)));
+  return steps.filter((step) => step.kind === "edit").filter((step) => !hidden.has(step.token));
 }
 
 function held(): Held {
@@ -159,7 +169,7 @@ function afterStep(): void {
   void send();
 }
 
-/** Takes the last change back where the server does not know of it. Answers whether it did. */
+/** Takes the last change back, if the server is not being asked for it. Answers whether it did. */
 function takeBack(): boolean {
   const last = steps.at(-1);
   if (last?.kind !== "edit" || !last.held || (asking && last === inFlight)) return false;
@@ -171,9 +181,14 @@ function takeBack(): boolean {
     if (bench.get()[part] !== after[part]) return false;
     Object.assign(change, { [part]: before[part] });
   }
-  steps.pop();
-  if (last === inFlight) inFlight = null;
-  takenBack.push(last.operations);
+  if (last === inFlight) {
+    // The server may have made it before it went away, and has to be told both.
+    steps.push({ kind: "undo", of: last.token });
+    takenBack.push("sent");
+  } else {
+    steps.pop();
+    takenBack.push(last.operations);
+  }
   bench.set((now) => ({ ...change, joins_version: now.joins_version + 1 }));
   chooseBack(after.pieces);
   return true;
@@ -246,9 +261,13 @@ function refreshPieces(operations: readonly Op[]): void {
 
 function show(more: Partial<Bench> = {}): void {
   if (!confirmed) return;
+  const edits = shown();
   let state = confirmed;
-  for (const step of steps) if (step.kind === "edit") state = applied(state, step.operations);
-  bench.set({ ...more, state, unsaved: steps.length, taken_back: takenBack.length });
+  for (const step of edits) state = applied(state, step.operations);
+  // An edit and what takes it back come to nothing, though both have to be sent.
+  const backs = steps.filter((step) => step.kind !== "edit" && !step.of);
+  const unsaved = Math.max(edits.length + backs.length, Math.min(steps.length, 1));
+  bench.set({ ...more, state, unsaved, taken_back: takenBack.length });
 }
 
 function keep(): void {
@@ -295,7 +314,7 @@ async function sendFirst(step: Step): Promise<void> {
     const by = signature();
     const result =
       step.kind === "edit"
-        ? await asked(api.edit(project.id, hypothesis, step.operations, by))
+        ? await asked(api.edit(project.id, hypothesis, step.operations, step.token, by))
         : await asked(api[step.kind](project.id, hypothesis, by));
     bench.set({ connected: true });
     if (inFlight === step) take(result, by.author, true);
@@ -308,6 +327,8 @@ async function sendFirst(step: Step): Promise<void> {
       return;
     }
     drop();
+    if (step.kind === "edit")
+      steps = steps.filter((one) => one.kind === "edit" || one.of !== step.token);
     takenBack = [];
     if (trouble.status !== 409) say(trouble.trouble.what, trouble.trouble.remedy, "bad");
     await reload();

@@ -98,6 +98,10 @@ MIGRATIONS: list[list[str]] = [
     ["ALTER TABLE projects ADD COLUMN draft BOOLEAN NOT NULL DEFAULT 0"],
     ["ALTER TABLE join_searches ADD COLUMN verdicts TEXT NOT NULL DEFAULT ''"],
     ["ALTER TABLE projects ADD COLUMN imported_at TEXT"],
+    [
+        "ALTER TABLE events ADD COLUMN token TEXT NOT NULL DEFAULT ''",
+        "CREATE INDEX events_by_token ON events (project_id, hypothesis_id, token)",
+    ],
 ]
 """What to do to reach version 1, 2, ... Once released, a step is never changed."""
 
@@ -214,6 +218,8 @@ class EventRow(Base):
     """What undo takes back after this one."""
     redo_next: Mapped[int] = mapped_column(default=0)
     undone: Mapped[bool] = mapped_column(default=False)
+    token: Mapped[str] = mapped_column(default="")
+    """Given by who sent it, so that what is sent twice is done once; empty for none."""
 
 
 class JudgementRow(Base):

@@ -142,6 +142,7 @@ def edit(
         author=wanted.author,
         client=wanted.client,
         summary=wanted.summary,
+        token=wanted.token,
     )
 
 

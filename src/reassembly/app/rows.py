@@ -29,6 +29,7 @@ __all__ = [
     "centroids_of",
     "count_by_project",
     "discarded_ids",
+    "event_by_token",
     "event_of",
     "events_of",
     "find_hypothesis",
@@ -113,6 +114,16 @@ def find_hypothesis(session: Session, project_id: str, hypothesis_id: str) -> db
     if row is None:
         raise Missing("hypothesis")
     return row
+
+
+def event_by_token(
+    session: Session, project_id: str, hypothesis_id: str, token: str
+) -> db.EventRow | None:
+    """The event that was sent with a token, if it has arrived."""
+    of_hypothesis = (db.EventRow.project_id == project_id) & (
+        db.EventRow.hypothesis_id == hypothesis_id
+    )
+    return session.scalar(select(db.EventRow).where(of_hypothesis, db.EventRow.token == token))
 
 
 def in_order(table: Any, project_id: str) -> Any:

@@ -226,6 +226,8 @@ class Edit(Who):
 
     operations: list[Operation] = Field(min_length=1, max_length=5000)
     summary: Label | None = None
+    token: Author = ""
+    """Of the sender's choice: the same one sent again is answered, not done again."""
 
 
 class Restore(Who):

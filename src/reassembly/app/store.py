@@ -336,22 +336,29 @@ class Store:
         client: str = "",
         kind: str = "edit",
         summary: str | None = None,
+        token: str = "",
         pieces: Sequence[dict[str, Any]] = (),
         pictures: Sequence[dict[str, Any]] = (),
     ) -> schema.EditResult:
         """Does all operations or none.
 
         Args:
+            token: of the sender's choice; where it was given before, nothing is done again.
             pieces, pictures: brought in first, in the same transaction.
         """
         with self.writing() as change:
+            row = rows.find_hypothesis(change.session, project_id, hypothesis_id)
+            if token:
+                known = rows.event_by_token(change.session, project_id, hypothesis_id, token)
+                if known is not None:
+                    return _result(row, known)
             rows.add_pictures(change.session, pictures)
             if pieces:
                 change.touch(project_id, "pieces")
                 rows.add_pieces(change.session, project_id, pieces)
-            row = rows.find_hypothesis(change.session, project_id, hypothesis_id)
             event = edits.append(change.session, row, operations, author, client, kind, summary)
             event.undo_next, row.undo_top, row.redo_top = row.undo_top, row.revision, 0
+            event.token = token
             return change.edited(row, event)
 
     def undo(self, project_id: str, hypothesis_id: str, who: schema.Who) -> schema.EditResult:
@@ -592,11 +599,15 @@ class _Change:
     def edited(self, row: db.HypothesisRow, event: db.EventRow) -> schema.EditResult:
         self.session.flush()
         self.messages.append((row.project_id, edits.edit_message(row, event)))
-        return schema.EditResult(
-            revision=event.revision,
-            kind=event.kind,
-            operations=OPERATIONS.validate_json(event.operations),
-            can_undo=row.undo_top > 0,
-            can_redo=row.redo_top > 0,
-            sequence=event.sequence,
-        )
+        return _result(row, event)
+
+
+def _result(row: db.HypothesisRow, event: db.EventRow) -> schema.EditResult:
+    return schema.EditResult(
+        revision=event.revision,
+        kind=event.kind,
+        operations=OPERATIONS.validate_json(event.operations),
+        can_undo=row.undo_top > 0,
+        can_redo=row.redo_top > 0,
+        sequence=event.sequence,
+    )
