@@ -133,6 +133,10 @@ def test_a_branch_is_offered_a_name_of_its_own(hands: Hands) -> None:
     page.get_by_role("button", name="Branch this hypothesis").first.click()
     offered = page.get_by_label("Name of the new hypothesis").input_value()
     assert re.fullmatch(rf"{PAINTED}, another way \d+", offered) and offered not in taken
+    page.get_by_label("Name of the new hypothesis").fill(PAINTED)
+    page.keyboard.press("Enter")
+    listed = page.get_by_label("Hypothesis", exact=True).locator("option", has_text=f"{PAINTED} 2")
+    listed.wait_for(state="attached")
 
 
 def test_plain_notices_come_two_at_most(hands: Hands) -> None:

@@ -130,6 +130,13 @@ def test_an_island_of_its_own_and_opacity(hands: Hands) -> None:
     hands.wait_saved()
     assert hands.placed()[first]["opacity"] == pytest.approx(0.8)
     assert hands.placed()[second]["opacity"] == pytest.approx(0.8)
+    # The slider keeps the focus, and only the keys that set it.
+    page.keyboard.press("Control+z")
+    hands.wait_saved()
+    assert hands.placed()[first]["opacity"] == pytest.approx(0.85)
+    page.keyboard.press("Control+Shift+Z")
+    hands.wait_saved()
+    assert hands.placed()[first]["opacity"] == pytest.approx(0.8)
 
 
 def test_names_of_islands_never_run_into_each_other(hands: Hands) -> None:

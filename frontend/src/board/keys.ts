@@ -278,14 +278,20 @@ export const SHORTCUTS: readonly Shortcut[] = [
   },
 ];
 
+/** Where keys are text. */
+const TYPED =
+  "input:not([type=range], [type=radio], [type=checkbox], [type=color]), textarea, select, [contenteditable]";
+const SETS = /^(Arrow.*|Page.*|Home|End|Enter|Tab| )$/;
+
 export function listenToKeys(board: Board): { stop: () => void; space: () => boolean } {
   let space = false;
   /** Whether keys that are still down have moved something. */
   let moving = false;
   const down = (event: KeyboardEvent) => {
     const target = event.target as HTMLElement;
-    if (bench.get().dialog || target.closest("input, textarea, select, dialog, [contenteditable]"))
-      return;
+    if (bench.get().dialog || target.closest(TYPED) || target.closest("dialog")) return;
+    // Keys by which a slider or a choice is set are its own.
+    if (target.closest("input") && SETS.test(event.key)) return;
     const onBoard =
       target === document.body || board.container.contains(target) || target === board.container;
     if (event.key === " " && onBoard) {

@@ -90,8 +90,8 @@ export function TrayThumbs({
               type="button"
               className="thumb-button"
               aria-pressed={selection.has(piece.id)}
-              aria-label={`${piece.name}. Enter puts it on the board.`}
-              title={`${piece.name}${piece.inventory ? ` · ${piece.inventory}` : ""}`}
+              aria-label={`${piece.name}. ${caution(piece)}Enter puts it on the board.`}
+              title={[piece.name, piece.inventory, ...piece.warnings].filter(Boolean).join(" · ")}
               onClick={(event) => choose(event, piece.id)}
               onDoubleClick={() => putOnBoard(board.current, [piece.id])}
               onKeyDown={(event) => key(event, piece.id, at)}
@@ -119,4 +119,8 @@ export function TrayThumbs({
       )}
     </>
   );
+}
+
+function caution(piece: Piece): string {
+  return piece.warnings.length ? `Caution: ${piece.warnings.join("; ")}. ` : "";
 }

@@ -13,15 +13,23 @@ export function branchFrom(from: Id | null, revision: number | null): void {
     kind: "name",
     title: "Branch this hypothesis",
     label: "Name of the new hypothesis",
-    value: freeName(parent ? `${parent.name}, another way` : "Empty"),
+    value: freeName(parent ? `${parent.name.replace(ANOTHER, "")}, another way` : "Empty"),
     done: (name) =>
       void tell(async () => {
-        const made = await api.branch(project.id, name, from, revision, signature().author);
+        const made = await api.branch(
+          project.id,
+          freeName(name),
+          from,
+          revision,
+          signature().author,
+        );
         bench.set({ hypotheses: await api.hypotheses(project.id) });
         goTo(project.id, made.id);
       }),
   });
 }
+
+const ANOTHER = /(, another way( \d+)?)+$/;
 
 /** A name that no hypothesis has yet. */
 function freeName(wanted: string): string {
