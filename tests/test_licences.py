@@ -76,7 +76,9 @@ def test_a_licence_is_read_from_wherever_metadata_has_it(licences, tmp_path):
 
 def test_nothing_is_copyleft_unnoticed(licences):
     strong = {name for name, licence in licences.listed().items() if "GPL" in licence}
-    assert strong == set(licences.WHEELS)
+    assert strong == {*licences.WHEELS, *licences.TOOLS}
+    runtime = set(licences.gather(licences.direct()))
+    assert not runtime & set(licences.TOOLS)
 
 
 def test_the_bundle_leaves_out_what_would_put_it_under_the_gpl(licences):

@@ -187,6 +187,8 @@ def test_a_published_checkpoint_is_fetched_checked_and_converted(tmp_path, own_s
         InputError, match=r"damaged.*Remove the file and run `reassembly weights get"
     ):
         load_texture_encoder("small")
+    assert store.download("small") == path
+    assert torch.equal(load_texture_encoder("small")[0].trunk.conv1.weight, network.conv1.weight)
     path.unlink()
     (tmp_path / "net.pth").write_bytes(content[:-1] + b"?")
     with pytest.raises(InputError, match="not the file that was published"):

@@ -24,7 +24,12 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
 
-OTHER_SYSTEMS = {"colorama": ("BSD-3-Clause", "Windows")}
+OTHER_SYSTEMS = {
+    "colorama": ("BSD-3-Clause", "Windows"),
+    "macholib": ("MIT", "macOS"),
+    "pefile": ("MIT", "Windows"),
+    "pywin32-ctypes": ("BSD-3-Clause", "Windows"),
+}
 """What other systems need and may be absent here."""
 
 ELSEWHERE = {"atheris": "Apache-2.0"}
@@ -66,6 +71,9 @@ WHEELS = {
 }
 """Libraries inside binary wheels under stronger terms, as those wheels' own notices say."""
 
+TOOLS = ("pyinstaller", "pyinstaller-hooks-contrib")
+"""Tools of developers under the GPL, with an exception for what they make."""
+
 HEAD = """\
 # Licences
 
@@ -100,6 +108,9 @@ It is built with {tools}; none of them is in it.
 
 TAIL = """
 ## What wheels contain besides
+
+PyInstaller, which only makes the [bundle](release.md#a-double-click-bundle), and only for developers,
+is under the GPL with an exception: what it makes may be under any licence.
 
 Binary wheels bring compiled libraries of others along. Three are under stronger terms than the
 package that carries them:

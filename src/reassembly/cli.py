@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import io
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -496,7 +497,8 @@ def find_joins(
         f"{_count(len(objects.groups), 'likely object')} of {_count(inside, 'fragment')}; "
         f"{len(objects.alone)} belong nowhere."
     )
-    _say(f"Solve them with: reassembly solve {out} --each --solver joins --out solved")
+    where = shlex.quote(str(out))
+    _say(f"Solve them with: reassembly solve {where} --each --solver joins --out solved")
 
 
 @app.command()

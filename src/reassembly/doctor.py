@@ -339,7 +339,8 @@ def _memory() -> Iterator[Finding]:
 
 
 def _weights() -> Iterator[Finding]:
-    from reassembly.weights import how_to_restore, list_weights
+    from reassembly.errors import InputError
+    from reassembly.weights import how_to_restore, list_weights, load_weights
 
     again = how_to_restore()
     try:
@@ -362,6 +363,12 @@ def _weights() -> Iterator[Finding]:
         names = ", ".join(file.name for file in shipped)
         yield Finding("weights", State.fine, f"{names} are there, and whole")
     for file in files:
+        if not file.shipped and file.present:
+            try:
+                load_weights(file.name, file.kind)
+            except InputError as error:
+                yield Finding("weights", State.mend, error.what, error.remedy)
+                continue
         if not file.shipped:
             there = "are downloaded" if file.present else "are not downloaded, and seldom needed"
             state = State.fine if file.present else State.note

@@ -452,7 +452,7 @@ def download(
     target, wanted = _cached(name), PUBLISHED[name]
     if source is not None:
         _convert(wanted, _given(Path(source), wanted), target)
-    elif not _is_cached(name):
+    elif not _is_whole(name):
         _convert(wanted, b"".join(_fetch(name, wanted, progress)), target)
     return target
 
@@ -495,8 +495,7 @@ def _find(text: str, expect: str) -> tuple[Path, str | None]:
                 f"the weights {text} have not been downloaded",
                 f"Run `reassembly weights get {text}` first",
             )
-        path = _cached(text)
-        return path, _recorded(path).read_text(encoding="ascii", errors="replace").strip()
+        return _cached(text), _checksum_of(text)
     path = Path(text)
     if path.is_dir():
         path = path / RUN_FILE
@@ -579,6 +578,15 @@ def _recorded(path: Path) -> Path:
 def _is_cached(name: str) -> bool:
     path = _cached(name)
     return path.is_file() and _recorded(path).is_file()
+
+
+def _is_whole(name: str) -> bool:
+    return _is_cached(name) and _sha256(_cached(name)) == _checksum_of(name)
+
+
+def _checksum_of(name: str) -> str:
+    """Of a download, as it was when it was fetched."""
+    return _recorded(_cached(name)).read_text(encoding="ascii", errors="replace").strip()
 
 
 def how_to_restore() -> str:
