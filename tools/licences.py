@@ -109,8 +109,8 @@ It is built with {tools}; none of them is in it.
 TAIL = """
 ## What wheels contain besides
 
-PyInstaller, which only makes the [bundle](release.md#a-double-click-bundle), and only for developers,
-is under the GPL with an exception: what it makes may be under any licence.
+PyInstaller, which makes the [bundle](release.md#a-double-click-bundle), and is for developers
+alone, is under the GPL with an exception: what it makes may be under any licence.
 
 Binary wheels bring compiled libraries of others along. Three are under stronger terms than the
 package that carries them:
