@@ -86,7 +86,8 @@ def test_a_broken_torch_and_broken_weights_are_named_with_what_to_do(own_copy, t
         "the weights selector are missing",
         "the weights texture are damaged: their checksum is wrong",
     }
-    assert "report.html.j2" in of(answer, "files")[0]["what"]
+    (lost,) = of(answer, "files")
+    assert "report.html.j2" in lost["what"] and lost["remedy"].startswith("Install reassembly")
     assert "nowhere is no folder" in of(answer, "folder")[0]["what"]
     assert all(f["remedy"] for f in answer["findings"] if f["state"] == "mend")
 

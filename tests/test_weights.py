@@ -166,16 +166,8 @@ def test_nothing_is_downloaded_unasked(own_store):
 def test_a_published_checkpoint_is_fetched_checked_and_converted(tmp_path, own_store, monkeypatch):
     """From a file of its kind, with a classifier, under a URL of its own."""
     network = ResNet18(4)
-    torch.save({**network.state_dict(), "fc.weight": torch.zeros(2, 32)}, tmp_path / "net.pth")
+    published = published_trunk(network, tmp_path / "net.pth")
     content = (tmp_path / "net.pth").read_bytes()
-    published = store.Download(
-        (tmp_path / "net.pth").as_uri(),
-        len(content),
-        hashlib.sha256(content).hexdigest(),
-        "texture",
-        {"width": 4, "input_px": 32},
-        "for tests",
-    )
     monkeypatch.setitem(store.PUBLISHED, "small", published)
     seen = []
     path = store.download("small", lambda done, total, what: seen.append((done, total)))
@@ -273,6 +265,16 @@ def test_paths_are_made_to_hold_anywhere_and_names_stay(tmp_path, own_store, mon
     found = store.anywhere("run")
     monkeypatch.chdir(tmp_path.parent)
     assert load_weights(found, "selector").config == {"width": 3}
+
+
+def published_trunk(network, path):
+    """A small network as a checkpoint that somebody published, with a classifier."""
+    head = torch.zeros(2, network.conv1.weight.shape[0] * 8)
+    torch.save({**network.state_dict(), "fc.weight": head}, path)
+    content = path.read_bytes()
+    checksum = hashlib.sha256(content).hexdigest()
+    config = {"width": network.conv1.weight.shape[0], "input_px": 32}
+    return store.Download(path.as_uri(), len(content), checksum, "texture", config, "for tests")
 
 
 @contextmanager

@@ -386,8 +386,11 @@ def _files() -> Iterator[Finding]:
     if not any((place / "configs" / "default.yaml").is_file() for place in (HERE, HERE.parents[1])):
         missing.append("configs/default.yaml")
     for name in missing:
+        from reassembly.weights import how_to_restore
+
         what = f"{name} is missing from the installation"
-        yield Finding("files", State.mend, what, AGAIN)
+        place = name if name.startswith("configs/") else f"src/reassembly/{name}"
+        yield Finding("files", State.mend, what, how_to_restore(place))
     if not missing:
         yield Finding("files", State.fine, "pages, templates and configurations are there")
 

@@ -15,6 +15,7 @@ import json
 import re
 import runpy
 import shlex
+import subprocess
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +28,8 @@ from reassembly.solvers.registry import available_solvers
 from reassembly.training.run import named_config, train
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(
-    [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "results").glob("*.md")]
-)
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+CARDS = sorted((ROOT / "src" / "reassembly" / "weights").glob("*.md"))
 SHELL = {"sh", "bash", "console"}
 MODES = {"run", "slow"}
 BLOCK = re.compile(
@@ -39,6 +39,8 @@ BLOCK = re.compile(
     re.M | re.S,
 )
 INLINE = re.compile(r"`(reassembly [a-z][^`]*)`")
+WrongUse = typer.BadParameter.__bases__
+"""What is raised for a command that lacks something, which Typer does not name."""
 TUTORIAL_SOLVERS = {"heap"}
 """Of a package that a page tells how to write."""
 
@@ -98,6 +100,32 @@ def inline_commands(page: Path) -> list[list[str]]:
     """Commands in the middle of sentences, which may leave out what is not talked about."""
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))
     return [" ".join(match.split()).split(" ") for match in INLINE.findall(text)]
+
+
+def whole_inline_commands(page: Path) -> list[list[str]]:
+    """Those of them that can be typed as they stand, and that the page shows nowhere else."""
+    shown = [words for block in blocks(page) if block.kind in SHELL for words in commands(block)]
+    found: list[list[str]] = []
+    for words in inline_commands(page):
+        try:
+            parsed(words)
+        except WrongUse:
+            continue
+        if "…" not in words and words not in shown + found:
+            found.append(words)
+    return found
+
+
+def expanded_commands(page: Path) -> list[list[str]]:
+    """Commands of scripts with variables and loops, as a shell would call them."""
+    script = "".join(re.findall(r"^```\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S))
+    tell = "".join(
+        f"{name}() {{ printf '%s\\0' {name} \"$@\" $'\\n'; }}\n"
+        for name in ("reassembly", "python")
+    )
+    told = subprocess.run(["bash", "-euc", tell + script], capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    return [line.strip("\0").split("\0") for line in told.stdout.split("\n\0") if line]
 
 
 def check_mentioned(words: list[str]) -> None:

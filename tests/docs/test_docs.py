@@ -8,13 +8,18 @@ import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 from PIL import Image
+from safetensors.torch import load_file
 
 import reassembly as ra
 from reassembly.synthetic.dataset import generate
 from tests.docs.blocks import (
+    CARDS,
     PAGES,
     ROOT,
     Block,
@@ -22,9 +27,11 @@ from tests.docs.blocks import (
     check,
     check_mentioned,
     commands,
+    expanded_commands,
     files,
     inline_commands,
     run_python,
+    whole_inline_commands,
 )
 from tests.docs.tiny import Reader
 from tests.puzzles import drawn_puzzle
@@ -36,6 +43,7 @@ WITH_CODE = {
     mode: [page for page in PAGES if mode in {block.mode for block in blocks(page)}]
     for mode in ("run", "slow")
 }
+LONG = [page for page in PAGES if page in WITH_CODE["slow"] or whole_inline_commands(page)]
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -54,7 +62,10 @@ def given(tmp_path_factory) -> Path:
         (folder / "fragments" / name).unlink()
     (folder / "fragments" / "scale.json").write_text('{"mm_per_px": 0.5}')
     (folder / "fragments" / "fragment_00.png").rename(folder / "fragments" / "RPf_00194.png")
-    for name in ("puzzles", "trays", "REPAIR"):
+    puzzle = shutil.copytree(folder / "fragments", folder / "puzzle")
+    truth = (first / "data.json").read_text(encoding="utf-8")
+    (puzzle / "data.json").write_text(truth.replace("fragment_00", "RPf_00194"), encoding="utf-8")
+    for name in ("puzzles", "trays", "REPAIR", "real"):
         shutil.copytree(folder / "made", folder / name)
     for number, name in enumerate(("box1", "box3")):
         box = shutil.copytree(
@@ -64,11 +75,15 @@ def given(tmp_path_factory) -> Path:
             path.unlink()
         (box / "scale.json").write_text('{"mm_per_px": 0.5}')
     (box / "fragment_00.png").rename(box / "RPf_00194.png")
-    shutil.copy(box / "fragment_01.png", folder / "new.png")
+    shutil.copytree(folder / "boxes", folder / "DIR")
+    for name in ("new.png", "piece.png"):
+        shutil.copy(box / "fragment_01.png", folder / name)
     with Image.open(box / "fragment_02.png") as piece:
         ground = Image.new("RGB", (piece.width + 80, piece.height + 80), "white")
         ground.paste(piece, (40, 40), piece)
-        ground.save(folder / "photo.jpg", quality=95)
+        for name in ("photo.jpg", "tray.jpg"):
+            ground.save(folder / name, quality=95)
+    (folder / "WEIGHTS").mkdir()
     write_release(folder / "repair", folder / "2D_SOLVED.zip")
     write_folds(folder / "scanned", folder / "made" / "train")
     for seed in (1, 2):
@@ -130,6 +145,10 @@ def walk_through(page: Path, here: Path, monkeypatch, modes: set[str]) -> None:
                 continue
             for words in commands(block):
                 reader.run(words)
+        if "slow" in modes:
+            monkeypatch.chdir(here)
+            for words in whole_inline_commands(page):
+                reader.run(words)
 
 
 def test_there_is_something_to_test():
@@ -157,9 +176,41 @@ def test_pages_do_what_they_say(page: Path, here: Path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", WITH_CODE["slow"], ids=NAMES_OF.get)
+@pytest.mark.parametrize("page", LONG, ids=NAMES_OF.get)
 def test_pages_do_what_they_say_though_it_takes_long(page: Path, here: Path, monkeypatch):
     walk_through(page, here, monkeypatch, {"run", "slow"})
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.stem)
+def test_commands_of_model_cards_exist_with_their_options(card: Path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    told = expanded_commands(card)
+    assert told or any(block.kind == "python" for block in blocks(card))
+    for words in told:
+        check(words)
+
+
+def test_the_selectors_card_trains_a_selector(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fragment = drawn_puzzle(2, size_px=240).fragments[0]
+    contour, _ = cv2.findContours(
+        fragment.mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE
+    )
+    outline = {"name": "one", "contour": contour[0][:, 0].tolist()}
+    Path("outlines.json").write_text(json.dumps({"a": {"fragments": [outline]}}))
+    (block,) = blocks(ROOT / "src/reassembly/weights/selector.md")
+    text = block.text
+    for long, short in {"80": "1", "1024": "256", "(3000,": "(2,", "(1200,": "(2,"}.items():
+        assert long in text
+        text = text.replace(long, short)
+    names: dict[str, Any] = {"__name__": "card"}
+    run_python(replace(block, text=text), names)
+    names["train"](Path("outlines.json"))
+    shipped = load_file(ROOT / "src/reassembly/weights/selector.safetensors")
+    trained = load_file("selector.safetensors")
+    assert {name: each.shape for name, each in trained.items()} == {
+        name: each.shape for name, each in shipped.items()
+    }
 
 
 def test_the_workbench_page_and_its_doc_name_the_same_exports():

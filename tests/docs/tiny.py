@@ -7,6 +7,7 @@ without a GPU, is told by the tables below, and nowhere else.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -25,9 +26,10 @@ import typer
 from reassembly import weights
 from reassembly._version import __version__
 from reassembly.cli import app
+from reassembly.texture.resnet import ResNet18
 from tests.docs.blocks import ROOT
 from tests.test_distribution import empty_environment
-from tests.test_weights import hub
+from tests.test_weights import hub, published_trunk
 
 LARGE = ("torch", "torch_geometric", "pytorch_lightning", "lightning_fabric", "diffusers", "scipy")
 """What a bundle is large and slow to make for."""
@@ -40,11 +42,13 @@ MORE = {
     "--set data.size_px=256",
     "reproduce": "--puzzles 1 --minutes 0.05",
     "bench": "--seeds 1",
-    "soak": "--kills 1 --only generate",
-    "depot": "--queries 3 --sizes 3",
-    "join_folds": "--steps 10 --tries 1",
-    "demo": "--pieces 4",
+    "benchmarks/soak.py": "--kills 1 --only generate",
+    "benchmarks/depot.py": "--queries 3 --sizes 3",
+    "benchmarks/join_folds.py": "--steps 10 --tries 1",
+    "benchmarks/generate.py": "--preset paper --count 2 --size 256",
+    "demo": "--pieces 4 --force",
     "pytest": "tests/test_pose.py",
+    "mypy": "src/reassembly/pose.py",
     "pyinstaller": "--log-level ERROR " + " ".join(f"--exclude-module {name}" for name in LARGE),
     "serve": "--no-browser --workspace workspace",
     "ray": "--block --num-cpus 1 --object-store-memory 80000000 --include-dashboard false "
@@ -53,7 +57,11 @@ MORE = {
 """What makes a command quick; of an option given twice, the last counts."""
 UNLESS_GIVEN = {"reproduce": {"--only": "semi-synthetic", "--solver": "greedy"}}
 """Likewise, of options that may be given several times."""
-BESIDE = {"--devices": "--config tiny", "--joins": "--count 2 --per-pair 20"}
+BESIDE = {
+    "--devices": "--config tiny",
+    "--joins": "--count 2 --per-pair 20",
+    "slow": "tests/synthetic/test_compare.py",
+}
 """Likewise, of commands that have an option."""
 VALUES = {
     "--device": "cpu",
@@ -78,10 +86,15 @@ WORDS = {
     "repair/2d_fixed/train": "repair/2d_fixed/train/RPobj_g0_o0000",
     "reassemblenet.steps=600": "reassemblenet.steps=6",
     "hf:owner/name": "hf:someone/thing",
+    "tests/docs": "tests/test_pose.py",
+    "PUZZLES": "puzzles",
 }
 """Other words that are replaced."""
+WITHIN = {"OUT/bench/predictions": "predictions", "OUT/data": "puzzles"}
+"""Folders in the place of all that a run of `reproduce` leaves within others."""
 LEFT_OUT = ("1", "2", "3", "4", "12", "13", "14", "23", "24", "34")
 """Sets of folds that verifiers did not see; the page shows how the one without 12 is trained."""
+SHIPPED = weights.HERE
 PATIENCE_S = 120.0
 
 
@@ -125,7 +138,7 @@ class Reader:
             self.start_ray(small)
         elif program == "torchrun":
             self.finish(["-m", "torch.distributed.run", *small[1:]])
-        elif words[1].startswith("benchmarks/"):
+        elif name_of(words).startswith("benchmarks/"):
             self.finish([str(ROOT / small[1]), *small[2:]])
         elif words == ["pip", "install", "."]:
             self.install()
@@ -137,13 +150,18 @@ class Reader:
             empty_environment(Path(self.place(words[3])).absolute())
         elif words[1:3] == ["-m", "pytest"]:
             self.finish(small[1:], ROOT)
+        elif program in {"ruff", "mypy"}:
+            self.finish(["-m", program, *small[1:]], ROOT)
+        elif program == "mkdocs":
+            site = str(Path("site").absolute())
+            self.finish(["-m", program, *small[1:], "--site-dir", site], ROOT)
         elif program != "reassembly":
             raise AssertionError(f"nobody knows how to run {shlex.join(words)}")
         elif Path(words[0]).parent.name == "bin":
             subprocess.run(small, check=True, timeout=PATIENCE_S, env=alone())
         elif words[1] == "serve":
             self.serve(small)
-        elif words[1:3] == ["weights", "get"]:
+        elif words[1:4] == ["weights", "get", "hf:owner/name"]:
             self.publish()
             self.finish(["-m", "reassembly.cli", *small[1:]])
         elif "--devices" in words or "hf:owner/name" in words:
@@ -152,6 +170,10 @@ class Reader:
         else:
             if words[1:3] == ["weights", "add"]:
                 self.store()
+            if words[1:3] == ["weights", "get"]:
+                trunk = published_trunk(ResNet18(4), Path("trunk.pth").absolute())
+                self.monkeypatch.setitem(weights.PUBLISHED, words[3], trunk)
+                self.monkeypatch.setenv("REASSEMBLY_CACHE", str(Path("cache").absolute()))
             command: Any = typer.main.get_command(app)
             code = command.main(small[1:], "reassembly", standalone_mode=False)
             assert code in (None, 0), f"{shlex.join(small)} ended with {code}"
@@ -176,7 +198,11 @@ class Reader:
         return found
 
     def at(self, word: str) -> str:
-        """Another machine's port, such as FIRST:6379, as a free one of this machine."""
+        """Another machine's port, such as FIRST:6379, as a free one of this machine; what an
+        earlier run left, as what there is."""
+        for folder, ours in WITHIN.items():
+            if word.startswith(folder):
+                return ours
         host, _, port = word.rpartition(":")
         if not port.isdecimal() or not (host.isupper() and host.isalpha()):
             return word
@@ -207,7 +233,7 @@ class Reader:
         if words[1:] == ["run", "build"]:
             built, shipped = (
                 Path("../src/reassembly/app/static"),
-                weights.HERE.parent / "app/static",
+                SHIPPED.parent / "app/static",
             )
             assert {path.name: path.read_bytes() for path in built.rglob("*.*")} == {
                 path.name: path.read_bytes() for path in shipped.rglob("*.*")
@@ -242,7 +268,7 @@ class Reader:
 
     def publish(self) -> None:
         """Starts a hub on this machine, on which someone has put what ships with the package."""
-        shipped = weights.HERE / "reassemblenet-learnable.safetensors"
+        shipped = SHIPPED / "reassemblenet-learnable.safetensors"
         self.monkeypatch.setenv("HF_ENDPOINT", self.open.enter_context(hub(shipped.read_bytes())))
         self.monkeypatch.setenv("HF_HUB_CACHE", str(Path("hub").absolute()))
         self.monkeypatch.setenv("NO_PROXY", "*")
@@ -294,14 +320,14 @@ def name_of(words: list[str]) -> str:
     program = Path(words[0]).name
     if words[1:2] == ["-m"]:
         return words[2]
-    own = {"reassembly": words[1], "torchrun": "train", "python": Path(words[1]).stem}
-    return own.get(program, program)
+    own = {"reassembly": words[1:], "torchrun": ["train"], "python": words[1:]}
+    return own.get(program, [program])[0]
 
 
 def made_by(target: str) -> list[list[str]]:
     """The commands of a target of the Makefile, with no environment to make first."""
     told = ended_well(["make", "--dry-run", "-C", str(ROOT), "STAMP=", "BIN=", target])
-    lines = [shlex.split(line) for line in told.splitlines() if line.startswith("/")]
+    lines = [shlex.split(line) for line in re.findall(r"^(?:\w+=\w+ )*(/.*)", told, re.M)]
     assert lines, told
     return [[Path(words[0]).name, *words[1:]] for words in lines]
 
@@ -344,4 +370,5 @@ def answered(url: str) -> httpx.Response:
 def alone() -> dict[str, str]:
     """The environment of processes, of which several share this machine."""
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_enable_metrics_collection": "0"}
+    quiet["NO_MKDOCS_2_WARNING"] = "1"
     return {**os.environ, **quiet, "OMP_NUM_THREADS": "1"}

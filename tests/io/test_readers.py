@@ -556,6 +556,13 @@ def test_one_bad_picture_is_named_and_the_rest_goes_on(puzzle, tmp_path, name):
 def test_nothing_but_bad_pictures(tmp_path):
     with pytest.raises(InputError, match=r"a\.png: this picture is fully transparent"):
         load(folder_of(tmp_path, a=TRANSPARENT))
+    more = folder_of(tmp_path, a=TRANSPARENT, b=b"some text\n", c=TRANSPARENT)
+    with (
+        pytest.warns(InputWarning) as caught,
+        pytest.raises(InputError, match=r"a\.png: this picture is fully transparent"),
+    ):
+        load(more)
+    assert [str(w.message).partition(": ")[0][-5:] for w in caught] == ["b.png", "c.png"]
 
 
 def test_no_such_path_and_nothing_in_it(tmp_path):

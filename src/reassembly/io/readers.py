@@ -694,6 +694,8 @@ def _read_all(
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
     if not good:
+        for error in bad[1:]:
+            warnings.warn(str(error), InputWarning)
         raise bad[0]
     for error in bad:
         warnings.warn(f"{error} It is left out.", InputWarning)

@@ -215,15 +215,19 @@ def calibration(
 
 def _calibrations(errors: Mapping[str, Sequence[Mapping[str, Any]]], data: str) -> Figure | None:
     found = {name: calibration(of) for name, of in errors.items()}
-    found = {name: (bins, gap) for name, (bins, gap) in found.items() if gap is not None}
-    if not found:
+    found = {
+        name: ([each for each in bins if each[2] >= FEWEST], gap)
+        for name, (bins, gap) in found.items()
+        if gap is not None
+    }
+    if not any(bins for bins, _ in found.values()):
         return None
     figure, axis = _axes()
     axis.plot([0, 1], [0, 1], color="#999999", linewidth=0.8, linestyle="--")
     for k, (name, (bins, gap)) in enumerate(found.items()):
-        shown = [(mean, share) for mean, share, count in bins if count >= FEWEST]
-        if shown:
-            axis.plot(*zip(*shown, strict=True), color=LINES[k % len(LINES)], linewidth=1.2,
+        if bins:
+            means, shares, _ = zip(*bins, strict=True)
+            axis.plot(means, shares, color=LINES[k % len(LINES)], linewidth=1.2,
                       marker=MARKERS[k % len(MARKERS)], markersize=4,
                       label=f"{name}: off by {gap:.2f} on average")  # fmt: skip
     axis.set(

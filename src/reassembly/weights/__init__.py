@@ -589,10 +589,10 @@ def _checksum_of(name: str) -> str:
     return _recorded(_cached(name)).read_text(encoding="ascii", errors="replace").strip()
 
 
-def how_to_restore() -> str:
+def how_to_restore(folder: str = "src/reassembly/weights") -> str:
     """What to do where a file that comes with the package is missing or damaged."""
     if (HERE.parents[2] / ".git").exists():
-        return "Restore it in your clone: git checkout -- src/reassembly/weights"
+        return f"Restore it in your clone: git checkout -- {folder}"
     return "Install reassembly again: pip install --force-reinstall reassembly"
 
 
