@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from reassembly import cli
 from reassembly.io.files import TEMPORARY
 from reassembly.io.readers import find_puzzles
 from reassembly.synthetic.dataset import generate
-from tests.app.live import Live
+from tests.app.live import Live, cut_outs, live
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 LIMITED = """
@@ -239,13 +240,46 @@ def test_a_workspace_that_cannot_be_opened_opens_later(words, made, disk):
     Live(place).stop()
 
 
+def fill(place: Path, leave_kb: int = 0) -> None:
+    with suppress(OSError), (place / "filler").open("wb", buffering=0) as file:
+        while file.write(bytes(1024)):
+            pass
+    os.truncate(place / "filler", (place / "filler").stat().st_size - 1024 * leave_kb)
+
+
+def test_a_disk_that_fills_up_under_a_job_costs_no_result(disk):
+    place = disk("8m")
+    with live(place) as server:
+        project, hypothesis = server.project()
+        upload = server.send(project, cut_outs(4))
+        fill(place, leave_kb=60)
+        wish = {"upload": upload["id"], "mm_per_px": 0.5}
+        started = server.post(f"/projects/{project}/imports", wish)
+        error = server.wait(started["job"], "failed")["error"]
+        assert "the disk is full" in error["what"] and "can be written" in error["remedy"]
+        (place / "filler").unlink()
+        server.wait(server.post(f"/projects/{project}/imports", wish)["job"])
+
+        path = f"/projects/{project}/hypotheses/{hypothesis}"
+        job = server.post(f"{path}/solve", {"solver": "greedy"})["job"]
+        fill(place)
+        while server.client.post("/api/projects", json={"name": 90 * "x"}).status_code == 201:
+            pass
+        until = time.monotonic() + 60
+        while "make room" not in (found := server.get(f"/jobs/{job['id']}"))["stage"]:
+            assert found["state"] in {"queued", "running"} and time.monotonic() < until, found
+            time.sleep(0.1)
+        assert server.get(path)["placed"] == 0
+        (place / "filler").unlink()
+        server.wait(job)
+        assert server.get(path)["placed"] >= 3
+
+
 def test_a_disk_that_fills_up_under_the_workbench_costs_no_edit(disk):
     place = disk("4m")
     server = Live(place)
     made = [server.client.post("/api/projects", json={"name": "Before"})]
-    with suppress(OSError), (place / "filler").open("wb", buffering=0) as file:
-        while file.write(bytes(1024)):
-            pass
+    fill(place)
     while made[-1].status_code == 201:  # There is some room in what the database holds already.
         made.append(server.client.post("/api/projects", json={"name": f"{len(made)} {90 * 'x'}"}))
     refused = made.pop()

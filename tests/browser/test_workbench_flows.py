@@ -193,6 +193,21 @@ def test_a_wide_photograph_is_shown_as_it_is_and_lines_lie_where_they_were_click
         assert box["width"] / box["height"] == pytest.approx(1600 / 700, rel=0.01)
         fits = box["width"] <= view["width"] + 1 and box["height"] <= view["height"] + 1
         assert fits != larger
+        # A ruler may end in any corner: nothing lies over the picture.
+        corners = page.evaluate(
+            """() => {
+              const view = document.querySelector(".zoomable-view");
+              view.scrollTo(1e6, 1e6);
+              const [picture, seen] = [view.querySelector("svg"), view.getBoundingClientRect()]
+              const box = picture.getBoundingClientRect();
+              const right = Math.min(box.right, seen.left + view.clientWidth) - 3;
+              const low = Math.min(box.bottom, seen.top + view.clientHeight) - 3;
+              const left = Math.max(box.left, seen.left) + 3;
+              return [[right, low], [left, low]].map(
+                ([x, y]) => document.elementFromPoint(x, y).closest("svg") === picture);
+            }"""
+        )
+        assert corners == [True, True]
     dialog.get_by_role("button", name="Smaller").click()
     box = dialog.locator("svg[aria-label^=Photograph]").bounding_box()
     assert box is not None

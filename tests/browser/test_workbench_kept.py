@@ -197,6 +197,26 @@ def test_an_undo_while_the_server_is_away(hands: Hands, server: Server) -> None:
     assert told(hands)[name]["note"] == ""
 
 
+def test_undo_in_a_field_without_typing_is_that_of_the_workbench(hands: Hands) -> None:
+    page = hands.page
+    (name,) = hands.well_inside(1)
+    choose(hands, name)
+    write(hands, "Note", "seen in 1998")
+    page.keyboard.press("Tab")
+    hands.wait_saved()
+    assert told(hands)[name]["note"] == "seen in 1998"
+    for again in (False, True):
+        page.keyboard.press("Control+Shift+Z" if again else "Control+z")
+        hands.wait_saved()
+        assert told(hands)[name]["note"] == ("seen in 1998" if again else "")
+        assert field(hands, "Note").input_value() == told(hands)[name]["note"]
+    # What is being typed is undone by the field itself.
+    write(hands, "Note", "not so")
+    page.keyboard.press("Control+z")
+    assert field(hands, "Note").input_value() not in ("not so", "")
+    assert told(hands)[name]["note"] == "seen in 1998"
+
+
 def test_an_undo_is_made_once_whenever_the_page_is_left(hands: Hands) -> None:
     page = hands.page
     (name,) = hands.well_inside(1)

@@ -281,6 +281,9 @@ export const SHORTCUTS: readonly Shortcut[] = [
 /** Where keys are text. */
 const TYPED =
   "input:not([type=range], [type=radio], [type=checkbox], [type=color]), textarea, select, [contenteditable]";
+/** A field that shows what the project has, with nothing typed into it. */
+const KEPT = "[data-kept=true]";
+const UNDOES = SHORTCUTS.filter(({ run }) => run === undo || run === redo);
 const SETS = /^(Arrow.*|Page.*|Home|End|Enter|Tab| )$/;
 
 export function listenToKeys(board: Board): { stop: () => void; space: () => boolean } {
@@ -289,7 +292,10 @@ export function listenToKeys(board: Board): { stop: () => void; space: () => boo
   let moving = false;
   const down = (event: KeyboardEvent) => {
     const target = event.target as HTMLElement;
-    if (bench.get().dialog || target.closest(TYPED) || target.closest("dialog")) return;
+    if (bench.get().dialog || target.closest("dialog")) return;
+    // Where nothing is typed, the browser would undo what was typed into another field before.
+    const undoes = UNDOES.some((shortcut) => shortcut.hits(event)) && target.closest(KEPT);
+    if (target.closest(TYPED) && !undoes) return;
     // Keys by which a slider or a choice is set are its own.
     if (target.closest("input") && SETS.test(event.key)) return;
     const onBoard =

@@ -44,7 +44,7 @@ export function NumberField({
     if (focused) field.current?.focus();
   }, [focused]);
   const type = (text: string) => {
-    setTyped(text);
+    setTyped(text === shown ? null : text);
     setWrong(null);
     onType?.(troubleWith(text, range) ? null : numberIn(text));
   };
@@ -66,6 +66,7 @@ export function NumberField({
         ref={field}
         inputMode="decimal"
         value={typed ?? shown}
+        data-kept={typed === null}
         disabled={disabled}
         aria-invalid={wrong !== null}
         aria-describedby={wrong === null ? undefined : `${id}-wrong`}

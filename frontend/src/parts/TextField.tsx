@@ -53,6 +53,7 @@ export function TextField({
   };
   const common = {
     value: text,
+    "data-kept": text === value,
     placeholder,
     onBlur: () => take(true),
     onKeyDown: key,
@@ -61,7 +62,7 @@ export function TextField({
     "aria-describedby": wrong === null ? undefined : `${id}-wrong`,
     onChange: (event: { target: { value: string } }) => {
       const now = event.target.value;
-      typed.current = now;
+      typed.current = now === value ? null : now;
       setText(now);
       setWrong(null);
       onDraft?.(now === value || troubleWith?.(now) ? null : now);

@@ -11,16 +11,18 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import func, select
+from sqlalchemy.exc import OperationalError
 
 from reassembly.app import database as db
 from reassembly.app import schema
 from reassembly.app.store import Conflict, Missing, Store, new_id, now
 from reassembly.app.stream import Hub
-from reassembly.app.worker import work
+from reassembly.app.worker import UNWRITTEN, work
 from reassembly.errors import InputError
+from reassembly.io.files import disk_error
 
 __all__ = ["LANES", "Jobs"]
 
@@ -32,12 +34,14 @@ LANES = {
 MOST_QUEUED = 200
 MOST_INTERRUPTED = 3
 """A job that was running when the server died this often probably killed it."""
+NO_ROOM = "waiting: the workspace cannot be written; make room on its disk"
 GRACE_S = 1.0
 """For a cancelled job to end by itself."""
 SHOWN = 20
 """How many finished jobs a project lists."""
 ACTIVE = ("queued", "running")
 
+_T = TypeVar("_T")
 LOG = logging.getLogger(__name__)
 
 Prepare = Callable[[db.JobRow], dict[str, Any]]
@@ -212,8 +216,12 @@ class Jobs:
         try:
             self._run(row, worker)
         except Exception as error:
+            told = disk_error(error) if isinstance(error, OSError) else None
+            if told is not None:
+                self._end(row, "failed", error=(told.what, UNWRITTEN))
+                return
             what = f"this failed inside the server ({type(error).__name__}: {error})"
-            self._end(row.id, "failed", error=(what, "This is our fault: please report it"))
+            self._end(row, "failed", error=(what, "This is our fault: please report it"))
 
     def _next(self, kinds: tuple[str, ...]) -> db.JobRow | None:
         with self.store.reading() as session:
@@ -238,10 +246,10 @@ class Jobs:
         try:
             payload = {**self._prepare[row.kind](row), "kind": row.kind}
         except (InputError, Conflict) as error:
-            self._end(row.id, "failed", error=(error.what, error.remedy))
+            self._end(row, "failed", error=(error.what, error.remedy))
             return
         except Missing as error:
-            self._end(row.id, "failed", error=(str(error), "It was deleted meanwhile"))
+            self._end(row, "failed", error=(str(error), "It was deleted meanwhile"))
             return
         live = self._live[row.id]
         worker.give(payload)
@@ -256,7 +264,7 @@ class Jobs:
                     worker.cancel()
                 elif time.monotonic() - asked > GRACE_S:
                     worker.end()
-                    self._end(row.id, "cancelled")
+                    self._end(row, "cancelled")
                     return
             message = worker.hear(0.1)
             if message is None:
@@ -265,13 +273,13 @@ class Jobs:
                 _, live.fraction, live.stage, preview = message
                 self._tell(row, self._attempted(row, preview))
             elif live.cancelled or message[0] == "cancelled":
-                self._end(row.id, "cancelled")
+                self._end(row, "cancelled")
                 return
             elif message[0] == "done":
                 self._complete(row, message[1])
                 return
             else:
-                self._end(row.id, "failed", error=(message[1], message[2]))
+                self._end(row, "failed", error=(message[1], message[2]))
                 return
 
     def _attempted(self, row: db.JobRow, preview: dict[str, Any] | None) -> Any:
@@ -284,33 +292,55 @@ class Jobs:
 
     def _complete(self, row: db.JobRow, result: dict[str, Any]) -> None:
         try:
-            kept = self._finish[row.kind](row, result)
+            kept = self._patiently(row, lambda: self._finish[row.kind](row, result))
         except (InputError, Conflict) as error:
-            self._end(row.id, "failed", error=(error.what, error.remedy))
+            self._end(row, "failed", error=(error.what, error.remedy))
         except Missing as error:
-            self._end(row.id, "failed", error=(str(error), "It was deleted meanwhile"))
+            self._end(row, "failed", error=(str(error), "It was deleted meanwhile"))
         else:
-            self._end(row.id, "done", result=kept)
+            self._end(row, "done", result=kept)
+
+    def _patiently(self, row: db.JobRow, write: Callable[[], _T]) -> _T:
+        """What `write` returns. While the workspace cannot be written, says so and waits: what a
+        job has found must not be lost to a full disk."""
+        while True:
+            try:
+                return write()
+            except OperationalError:
+                if self._stopping:
+                    raise
+                if (live := self._live.get(row.id)) is not None:
+                    live.stage = NO_ROOM
+                self._tell(row)
+                with self._wake:
+                    self._wake.wait(timeout=1.0)
 
     def _end(
         self,
-        job_id: str,
+        row: db.JobRow,
         state: str,
         *,
         result: dict[str, Any] | None = None,
         error: tuple[str, str] | None = None,
     ) -> None:
-        with self.store.writing() as change:
-            row = change.session.scalar(select(db.JobRow).where(db.JobRow.id == job_id))
-            live = self._live.pop(job_id, None)
-            if row is None:  # Its project was deleted.
-                return
-            row.state, row.result, row.finished_at = state, result, now()
-            row.fraction = 1.0 if state == "done" else live.fraction if live else row.fraction
-            row.stage = ""
-            row.error = None if error is None else {"what": error[0], "remedy": error[1]}
-        self._clean(row)
-        self._tell(row)
+        live = self._live.get(row.id, _Live(row.fraction))
+
+        def write() -> db.JobRow | None:
+            with self.store.writing() as change:
+                ended = change.session.get(db.JobRow, row.number)
+                if ended is None:  # Its project was deleted.
+                    return None
+                ended.state, ended.result, ended.finished_at = state, result, now()
+                ended.fraction = 1.0 if state == "done" else live.fraction
+                ended.stage = ""
+                ended.error = None if error is None else {"what": error[0], "remedy": error[1]}
+            return ended
+
+        ended = self._patiently(row, write)
+        self._live.pop(row.id, None)
+        if ended is not None:
+            self._clean(ended)
+            self._tell(ended)
 
     def _tell(self, row: db.JobRow, preview: Any = None) -> None:
         if row.project_id is not None:

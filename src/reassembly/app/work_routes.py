@@ -20,7 +20,9 @@ from reassembly.app.operations import Id
 from reassembly.app.routes import ERRORS, HypothesisId, PieceId, ProjectId, bench
 from reassembly.app.store import Conflict, Missing, new_id
 from reassembly.app.tasks import default_solver, proposal_operation
+from reassembly.app.worker import UNWRITTEN
 from reassembly.errors import InputError
+from reassembly.io.files import disk_error
 from reassembly.io.images import MAX_PIXELS, READABLE_SUFFIXES
 
 __all__ = ["MAX_UPLOAD_BYTES", "router"]
@@ -131,8 +133,10 @@ def _copy(file: UploadFile, target: FilePath) -> None:
         with target.open("xb") as out:
             shutil.copyfileobj(file.file, out, COPY_BYTES)
     except OSError as error:
+        if (told := disk_error(error)) is not None:
+            raise InputError(told.what, UNWRITTEN) from error
         what = f"a file could not be stored ({error.strerror or type(error).__name__})"
-        raise InputError(what, "Make room on the disk, or rename the file") from error
+        raise InputError(what, "Rename the file, then try again") from error
 
 
 @router.post("/projects/{project}/uploads", status_code=201)

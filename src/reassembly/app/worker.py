@@ -18,9 +18,10 @@ from typing import Any
 import psutil
 
 from reassembly.errors import InputError, InputWarning
+from reassembly.io.files import disk_error
 from reassembly.solvers.base import Cancelled
 
-__all__ = ["KINDS", "Task", "work"]
+__all__ = ["KINDS", "UNWRITTEN", "Task", "work"]
 
 KINDS = {
     "inspect": "reassembly.app.imports:inspect_upload",
@@ -34,6 +35,7 @@ KINDS = {
 }
 """The function of each kind of job: called with a `Task`, it returns what JSON can hold."""
 REPORT_EVERY_S = 0.15
+UNWRITTEN = "See that the workspace can be written, then try again"
 PATIENCE = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", 10)
 """Windows has names for it, other systems numbers."""
 
@@ -126,6 +128,8 @@ def _outcome(task: Task) -> tuple[Any, ...]:
     except MemoryError:
         return "failed", "there is not enough memory for this", "Close other programs, or take less"
     except Exception as error:
+        if isinstance(error, OSError) and (told := disk_error(error)) is not None:
+            return "failed", told.what, UNWRITTEN
         if os.environ.get("REASSEMBLY_DEBUG"):
             import traceback
 

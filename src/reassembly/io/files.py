@@ -187,8 +187,10 @@ def disk_error(
         remedy = "Make room, or choose another disk, then repeat the command"
         return InputError("the disk is full", remedy, where)
     if number in REFUSED or code == sqlite3.SQLITE_READONLY:
-        what = "this cannot be written: permission denied"
-        return InputError(what, "Choose a place where you may write", where)
+        why = "its disk may only be read" if number == errno.EROFS else "permission denied"
+        return InputError(
+            f"this cannot be written: {why}", "Choose a place where you may write", where
+        )
     return None
 
 
