@@ -59,6 +59,9 @@ KNOCK_S = 10.0
 GONE_AFTER_S = 15.0
 """How long it may be silent before we give it up; Ray itself ends the process after 60 s, without
 a word to it."""
+SETTLE_S = 1.0
+"""How long to ask nothing of Ray after a death: where it was Ray on this machine that ended, it
+would end this process, too, without a word."""
 SAY_AFTER_S = 60.0
 """How long a cluster may have no room for us before we say so."""
 SEEN_WITHIN_S = 60.0
@@ -432,7 +435,7 @@ def _on_cluster(
     it is known whose it was."""
     ray = _ray()
     actor = ray.remote(num_cpus=1, num_gpus=int(gpu), max_restarts=0)(_Hand)
-    given, versions = ray.put(function), _versions()
+    versions = _versions()
     waiting = deque(_Task(task) for task in tasks)
     starting: dict[Any, Any] = {}
     idle: list[Any] = []
@@ -443,7 +446,8 @@ def _on_cluster(
             _check_there(machines)
             wanted = min(_room(ray, workers, gpu), len(waiting) + len(busy))
             for _ in range(wanted - len(starting) - len(idle) - len(busy)):
-                hand = actor.remote(given, prepare)
+                # Not by `ray.put`: for an object whose machine ends, Ray ends this process.
+                hand = actor.remote(function, prepare)
                 starting[hand.begin.remote(machines.home, machines.token, versions)] = hand
             while idle and waiting:
                 hand, task = idle.pop(), waiting.popleft()
@@ -459,6 +463,7 @@ def _on_cluster(
                     try:
                         problem = ray.get(ref)
                     except ray.exceptions.RayError as error:
+                        _check_there(machines, SETTLE_S)
                         ray.kill(hand)
                         failures += 1
                         if failures >= ATTEMPTS and not (idle or busy):
@@ -475,6 +480,7 @@ def _on_cluster(
                 except ray.exceptions.RayTaskError:
                     raise
                 except ray.exceptions.RayError:
+                    _check_there(machines, SETTLE_S)
                     ray.kill(hand)
                     if task.deaths + 1 < ATTEMPTS:
                         waiting.appendleft(_Task(task.given, task.deaths + 1))
@@ -512,8 +518,13 @@ def _on_cluster(
                 ray.kill(hand)
 
 
-def _check_there(machines: Cluster) -> None:
-    """Raises unless Ray runs on this machine, and the head of the cluster answers before long."""
+def _check_there(machines: Cluster, settle_s: float = 0.0) -> None:
+    """Raises unless Ray runs on this machine, and the head of the cluster answers before long.
+
+    Args:
+        settle_s: how long to wait first, so that what is ending has ended.
+    """
+    time.sleep(settle_s)
     if machines.node is not None and not _lives(machines.node):
         raise _gone(f"Ray on this machine, of the cluster at {machines.address}, has ended")
     until = time.monotonic() + GONE_AFTER_S

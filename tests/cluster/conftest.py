@@ -25,12 +25,12 @@ def ray_cluster(monkeypatch):
     cluster.shutdown()
 
 
-def kill_one(words: str) -> None:
+def kill_one(words: str, politely: bool = False) -> None:
     """Kills a process of the clusters of this test run, by a part of its command line."""
     ours = psutil.Process().children(recursive=True)
     found = [process for process in ours if words in " ".join(process.cmdline())]
     assert found, f"there is no {words}"
-    found[0].kill()
+    found[0].terminate() if politely else found[0].kill()
 
 
 @pytest.fixture
@@ -39,7 +39,11 @@ def kill_a_worker():
     return lambda: kill_one("_Hand.work")
 
 
-@pytest.fixture(params=["gcs_server", "--raylet_socket_name="])
+RAYLET = "--raylet_socket_name="
+
+
+@pytest.fixture(params=[("gcs_server", False), (RAYLET, False), (RAYLET, True)])
 def kill_the_head(request):
-    """Kills what holds a cluster together, or Ray on the machine of the head."""
-    return lambda: kill_one(request.param)
+    """Kills what holds a cluster together, or Ray on the machine of the head; or asks that one to
+    end, as `ray stop` does."""
+    return lambda: kill_one(*request.param)
