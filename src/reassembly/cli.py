@@ -1552,7 +1552,8 @@ def _fate(error: BaseException) -> InputError | None:
         if kind.startswith("Dist") or (kind == "RuntimeError" and "gloo" in text):  # torch's.
             from reassembly.training.processes import lost_neighbour
 
-            return lost_neighbour(text.splitlines()[0])
+            # Without the place in the library's code, and its advice.
+            return lost_neighbour(text.splitlines()[0].rpartition("] ")[2].partition(". ")[0])
         if kind in {"RuntimeError", "AcceleratorError"} and ("CUDA" in text or "cuDNN" in text):
             remedy = "See what nvidia-smi says, then repeat the command, or use --device cpu"
             return InputError(f"the GPU is gone or failed ({text.splitlines()[0]})", remedy)

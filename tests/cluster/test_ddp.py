@@ -144,6 +144,7 @@ def test_a_process_that_is_killed_is_told_and_the_run_resumes(pool, tmp_path):
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 2 and "Traceback" not in said, said
     assert "another process of this run died" in said and "--resume" in said
+    assert "third_party" not in said and "GLHF" not in said, said
     assert run.train(out, resume=True, steps=6, device="cpu").steps == 6
     assert load_file(out / "weights.safetensors")
 
