@@ -1,6 +1,6 @@
 /** Keeps the bench in step with the server: opens projects and hypotheses, follows the stream. */
 import { api, Refusal } from "../api/client";
-import type { EditEvent, Id, Job, Preview } from "../api/types";
+import type { EditEvent, Hypothesis, Id, Job, Preview, Project } from "../api/types";
 import { takeTyped } from "../parts/typed";
 import { bench, NOTHING, say, select, type Bench } from "./bench";
 import { begin, hear, holdUnsent, leave, resume, sent } from "./queue";
@@ -79,18 +79,26 @@ function close(): void {
 async function openProject(id: Id, hypothesis: Id | null): Promise<void> {
   close();
   const known = await tell(async () => {
-    const project = await fetchProject(id);
+    const project = await api.project(id);
     const wanted = project.hypotheses.find((h) => h.id === hypothesis) ?? project.hypotheses[0];
-    if (wanted) await openHypothesis(wanted.id);
-    if (named().project === id) listen(id, project.sequence);
+    await sent();
+    // Shown together: pieces without their places would all lie in the tray.
+    const found = wanted && (await api.hypothesis(id, wanted.id));
+    if (named().project !== id) return;
+    show(project);
+    if (found) enter(id, found);
+    listen(id, project.sequence);
   });
   if (!known) goTo(null);
 }
 
-async function fetchProject(id: Id) {
+async function fetchProject(id: Id): Promise<void> {
   const project = await api.project(id);
   // It may have been left meanwhile.
-  if (named().project !== id) return project;
+  if (named().project === id) show(project);
+}
+
+function show(project: Project): void {
   bench.set({
     project: { id: project.id, name: project.name },
     pieces: project.pieces,
@@ -101,7 +109,6 @@ async function fetchProject(id: Id) {
   });
   holdUnsent();
   document.title = `${project.name} · reassembly`;
-  return project;
 }
 
 async function openHypothesis(id: Id): Promise<void> {
@@ -110,13 +117,16 @@ async function openHypothesis(id: Id): Promise<void> {
   await sent();
   await tell(async () => {
     const found = await api.hypothesis(project.id, id);
-    if (named().project !== project.id) return;
-    leave();
-    begin(found, refetch);
-    resume(project.id, id);
-    const address = `#/p/${project.id}/h/${id}`;
-    if (location.hash !== address) history.replaceState(null, "", address);
+    if (named().project === project.id) enter(project.id, found);
   });
+}
+
+function enter(project: Id, found: Hypothesis): void {
+  leave();
+  begin(found, refetch);
+  resume(project, found.id);
+  const address = `#/p/${project}/h/${found.id}`;
+  if (location.hash !== address) history.replaceState(null, "", address);
 }
 
 async function refetch(): Promise<void> {

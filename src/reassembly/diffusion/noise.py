@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from diffusers import DDIMScheduler
 from torch import Tensor
+
+from reassembly.diffusion.scheduler import DDIMScheduler
 
 __all__ = ["add_noise", "make_scheduler", "timesteps"]
 

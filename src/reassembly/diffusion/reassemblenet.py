@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from diffusers import DDIMScheduler
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -18,6 +17,7 @@ from reassembly.diffusion.batch import Batch, Layout
 from reassembly.diffusion.denoiser import Denoised, Denoiser, Tokens
 from reassembly.diffusion.frames import true_vectors, unit
 from reassembly.diffusion.noise import add_noise, make_scheduler, timesteps
+from reassembly.diffusion.scheduler import DDIMScheduler
 from reassembly.keypoints.fps import farthest_order_batch
 from reassembly.keypoints.pretraining import TEMPERATURES, keeping_logits, scores_loss
 from reassembly.keypoints.selector import (

@@ -167,12 +167,12 @@ def _look_around(projection: nn.Linear, conv: nn.Module) -> None:
     out who is near. With q.k = (x_i.x_j - |x_j|^2 / 2) / width^2, the softmax over j is a
     Gaussian of the distance. The projection therefore starts with ramps relu(u.x - offset) in six
     directions u: those without offset add up to x, all together to |x|^2. Selectors too narrow
-    for that keep their random start.
+    for that keep their random start; one without numbers, of torch's device `meta`, has none.
     """
     assert isinstance(conv, CompleteGraphConv)
     ramps = len(RAMP_OFFSETS) * RAMP_DIRECTIONS
     size = conv.lin_key.out_features // conv.heads
-    if projection.out_features < ramps + 2 or size < 3:
+    if projection.out_features < ramps + 2 or size < 3 or projection.weight.is_meta:
         return
     angle = torch.arange(RAMP_DIRECTIONS) * (math.tau / RAMP_DIRECTIONS)
     direction = torch.stack([angle.cos(), angle.sin()], dim=1)

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from diffusers import DDIMScheduler
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -23,6 +22,7 @@ from reassembly.config import LossConfig
 from reassembly.diffusion.batch import Batch
 from reassembly.diffusion.frames import to_frame, unit
 from reassembly.diffusion.noise import add_noise, timesteps
+from reassembly.diffusion.scheduler import DDIMScheduler
 from reassembly.errors import InputError
 from reassembly.keypoints.describe import centred_pose, describe
 from reassembly.pose import Pose

@@ -339,9 +339,21 @@ def _built(network: Callable[[], N], weights: Weights) -> N:
     is not built.
     """
     import torch
+    from torch.overrides import TorchFunctionMode
+
+    class NoStart(TorchFunctionMode):
+        """Leaves starting values out: to draw them for a plan, torch imports its compiler."""
+
+        def __torch_function__(
+            self, function: Any, types: Any, args: Any = (), named: Any = None
+        ) -> Any:
+            named = named or {}
+            if getattr(function, "__name__", None) in {"normal_", "uniform_"}:
+                return named.get("tensor", args[0] if args else None)
+            return function(*args, **named)
 
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), NoStart():
             plan = network()
     except Exception as error:
         what = f"the weights {weights.name} tell of a network that cannot be"
