@@ -1,6 +1,18 @@
+import subprocess
+import sys
+
 import torch
 
 from reassembly.diffusion.noise import add_noise, make_scheduler, timesteps
+
+LOADS = """
+import sys
+from reassembly.weights import load_reassemblenet, load_texture_encoder
+load_reassemblenet("reassemblenet-learnable"), load_texture_encoder("texture")
+assert "torch._dynamo" not in sys.modules, "it takes as long to import as a puzzle to solve"
+import torch
+assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1)) == 2
+"""
 
 
 def test_sampling_begins_where_there_is_nothing_but_noise():
@@ -23,3 +35,8 @@ def test_a_perfect_denoiser_is_believed_even_far_from_the_origin():
     for t in timesteps(scheduler, 10):
         x = scheduler.step(clean, t, x, eta=0.0).prev_sample
     assert torch.allclose(x, clean, atol=1e-5)
+
+
+def test_torchs_compiler_is_left_out_until_somebody_wants_it():
+    done = subprocess.run([sys.executable, "-c", LOADS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

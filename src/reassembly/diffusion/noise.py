@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from torch import Tensor
 
-from reassembly.diffusion.scheduler import DDIMScheduler
+__all__ = ["DDIMScheduler", "add_noise", "make_scheduler", "timesteps"]
 
-__all__ = ["add_noise", "make_scheduler", "timesteps"]
+COMPILER = "torch._dynamo"
+# diffusers imports torch's compiler for a decorator that does nothing for us, and does without
+# where it is not to be had. To import it takes as long as to denoise nine pieces. So it is not to
+# be had while diffusers is imported; whoever wants it later gets it.
+_hidden = COMPILER not in sys.modules
+if _hidden:
+    sys.modules[COMPILER] = None  # type: ignore[assignment]
+try:
+    from diffusers import DDIMScheduler
+finally:
+    if _hidden:
+        del sys.modules[COMPILER]
 
 
 def make_scheduler(train_steps: int) -> DDIMScheduler:

@@ -16,8 +16,7 @@ from reassembly.config import LossConfig, ModelConfig
 from reassembly.diffusion.batch import Batch, Layout
 from reassembly.diffusion.denoiser import Denoised, Denoiser, Tokens
 from reassembly.diffusion.frames import true_vectors, unit
-from reassembly.diffusion.noise import add_noise, make_scheduler, timesteps
-from reassembly.diffusion.scheduler import DDIMScheduler
+from reassembly.diffusion.noise import DDIMScheduler, add_noise, make_scheduler, timesteps
 from reassembly.keypoints.fps import farthest_order_batch
 from reassembly.keypoints.pretraining import TEMPERATURES, keeping_logits, scores_loss
 from reassembly.keypoints.selector import (

@@ -21,8 +21,7 @@ from torch import Tensor
 from reassembly.config import LossConfig
 from reassembly.diffusion.batch import Batch
 from reassembly.diffusion.frames import to_frame, unit
-from reassembly.diffusion.noise import add_noise, timesteps
-from reassembly.diffusion.scheduler import DDIMScheduler
+from reassembly.diffusion.noise import DDIMScheduler, add_noise, timesteps
 from reassembly.errors import InputError
 from reassembly.keypoints.describe import centred_pose, describe
 from reassembly.pose import Pose
