@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -195,6 +196,24 @@ def test_an_undo_while_the_server_is_away(hands: Hands, server: Server) -> None:
     come_back(hands, address)
     assert hands.placed()[name]["x_mm"] == pytest.approx(start - 1)
     assert told(hands)[name]["note"] == ""
+
+
+def test_what_cannot_be_written_now_is_written_later(hands: Hands, server: Server) -> None:
+    """As on a full disk: another program holds the database for longer than the server waits."""
+    page = hands.page
+    (name,) = hands.well_inside(1)
+    choose(hands, name)
+    holder = sqlite3.connect(server.workspace / "workspace.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    write(hands, "Note", "on a full disk")
+    page.keyboard.press("Tab")
+    told_so = page.get_by_text("cannot be written: make room on its disk. 1 change kept here")
+    told_so.wait_for(timeout=60_000)
+    assert field(hands, "Note").input_value() == "on a full disk"
+    holder.execute("ROLLBACK")
+    holder.close()
+    hands.wait_saved()
+    assert told(hands)[name]["note"] == "on a full disk"
 
 
 def test_undo_in_a_field_without_typing_is_that_of_the_workbench(hands: Hands) -> None:

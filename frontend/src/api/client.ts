@@ -32,6 +32,11 @@ export class Refusal extends Error {
   get unreachable(): boolean {
     return this.status === 0;
   }
+
+  /** The workspace cannot be written, say for a full disk: likewise. */
+  get unwritable(): boolean {
+    return this.status === 503;
+  }
 }
 
 async function call<T>(method: string, path: string, body?: unknown): Promise<T> {

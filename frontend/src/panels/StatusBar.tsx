@@ -79,11 +79,15 @@ function Saved() {
   const unsaved = useStore(bench, (now) => now.unsaved);
   const typing = useStore(bench, (now) => now.typing);
   const connected = useStore(bench, (now) => now.connected);
-  if (!connected) {
+  const writable = useStore(bench, (now) => now.writable);
+  if (!connected || !writable) {
     return (
       <span className="saved lost" role="status">
-        The server is away.
-        {unsaved > 0 && ` ${unsaved} change${unsaved > 1 ? "s" : ""} kept here until it is back.`}
+        {connected
+          ? "The workspace cannot be written: make room on its disk."
+          : "The server is away."}
+        {unsaved > 0 &&
+          ` ${unsaved} change${unsaved > 1 ? "s" : ""} kept here until ${connected ? "then" : "it is back"}.`}
       </span>
     );
   }

@@ -57,6 +57,8 @@ export interface Bench {
   /** Whether a field has text that is not yet a change. */
   typing: boolean;
   connected: boolean;
+  /** Whether the server could write when it was last asked to. */
+  writable: boolean;
   /** Counts up whenever the list of candidate joins may be another. */
   joins_version: number;
   dialog: Dialog | null;
@@ -88,6 +90,7 @@ export const bench = createStore<Bench>(
     taken_back: 0,
     typing: false,
     connected: true,
+    writable: true,
     joins_version: 0,
     dialog: null,
     notices: [],

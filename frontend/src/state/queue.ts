@@ -63,9 +63,15 @@ export function leave(): void {
   confirmed = null;
 }
 
+/** Whether a change can be saved now: the server is there, and can write. */
+function canSave(): boolean {
+  const { connected, writable } = bench.get();
+  return connected && writable;
+}
+
 /** Waits until every change has been sent, but not for a server that is away. */
 export async function sent(): Promise<void> {
-  while (steps.length && bench.get().connected) await new Promise((done) => setTimeout(done, 15));
+  while (steps.length && canSave()) await new Promise((done) => setTimeout(done, 15));
 }
 
 /** Takes up changes that an earlier window could not send. */
@@ -160,7 +166,8 @@ export function redo(): void {
 function stepBack(kind: Back["kind"]): void {
   steps.push({ kind });
   const { connected } = bench.get();
-  if (!connected) say(`The server is away: the ${kind} is kept, and made when it is back.`);
+  const why = connected ? "The workspace cannot be written" : "The server is away";
+  if (!canSave()) say(`${why}: the ${kind} is kept, and made when it can be.`);
 }
 
 function afterStep(): void {
@@ -316,13 +323,13 @@ async function sendFirst(step: Step): Promise<void> {
       step.kind === "edit"
         ? await asked(api.edit(project.id, hypothesis, step.operations, step.token, by))
         : await asked(api[step.kind](project.id, hypothesis, by));
-    bench.set({ connected: true });
+    bench.set({ connected: true, writable: true });
     if (inFlight === step) take(result, by.author, true);
     if (inFlight === step) drop();
   } catch (trouble) {
     if (!(trouble instanceof Refusal)) throw trouble;
-    if (trouble.unreachable) {
-      bench.set({ connected: false });
+    if (trouble.unreachable || trouble.unwritable) {
+      bench.set(trouble.unwritable ? { writable: false } : { connected: false });
       await new Promise((done) => setTimeout(done, AGAIN_MS));
       return;
     }

@@ -59,7 +59,7 @@ class _Live:
     cancelled: bool = False
 
     def seconds_left(self) -> float | None:
-        if not 0.03 < self.fraction < 1.0:
+        if not 0.03 < self.fraction < 1.0 or self.stage == NO_ROOM:
             return None
         return round((time.monotonic() - self.started) * (1 / self.fraction - 1), 1)
 

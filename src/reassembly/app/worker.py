@@ -35,7 +35,7 @@ KINDS = {
 }
 """The function of each kind of job: called with a `Task`, it returns what JSON can hold."""
 REPORT_EVERY_S = 0.15
-UNWRITTEN = "See that the workspace can be written, then try again"
+UNWRITTEN = "Make room on the disk of the workspace, see that it can be written, then try again"
 PATIENCE = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", 10)
 """Windows has names for it, other systems numbers."""
 
