@@ -1,5 +1,5 @@
 /** A slider that follows the hand and is taken when the hand rests. */
-import { useEffect, useState } from "react";
+import { useState } from "react";
 
 export function Slider({
   label,
@@ -12,10 +12,11 @@ export function Slider({
   least: number;
   onTake: (value: number) => void;
 }) {
-  const [now, setNow] = useState(value);
-  useEffect(() => setNow(value), [value]);
+  /** Where it is held, until it is taken. */
+  const [held, setHeld] = useState<number | null>(null);
   const take = () => {
-    if (now !== value) onTake(now);
+    setHeld(null);
+    if (held !== null && held !== value) onTake(held);
   };
   return (
     <label className="slider">
@@ -25,8 +26,8 @@ export function Slider({
         min={least}
         max={1}
         step={0.05}
-        value={now}
-        onChange={(event) => setNow(Number(event.target.value))}
+        value={held ?? value}
+        onChange={(event) => setHeld(Number(event.target.value))}
         onPointerUp={take}
         onKeyUp={take}
         onBlur={take}
