@@ -130,9 +130,9 @@ def walk_through(page: Path, here: Path, monkeypatch, modes: set[str]) -> None:
     if page.stem == "metrics":
         names["puzzle"] = ra.find_puzzles(here / "puzzles")[0].load()
         names["assembly"] = ra.solve(names["puzzle"], "ring")
-    if page.parent.name == "results":
-        shutil.rmtree(here / "repair")
-        (here / "scanned").rename(here / "repair")
+    if (real := {"results": "repair", "reproduce": "REPAIR"}.get(page.parent.name)) is not None:
+        shutil.rmtree(here / real)
+        (here / "scanned").rename(here / real)
     for name, text in files(page).items():
         (here / name).write_text(text, encoding="utf-8")
     with Reader(monkeypatch) as reader:
