@@ -1541,7 +1541,7 @@ def _fate(error: BaseException) -> InputError | None:
     cause: BaseException | None = error
     while cause is not None:
         kind, text = type(cause).__name__, str(cause)
-        if isinstance(cause, OSError) and (told := disk_error(cause)) is not None:
+        if (told := disk_error(cause)) is not None:
             return told
         if kind == "OutOfMemoryError" or (kind == "RuntimeError" and "out of memory" in text):
             remedy = "Close other programs that use it, take less at a time, or use --device cpu"

@@ -18,6 +18,7 @@ import shlex
 import subprocess
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +138,15 @@ def check_mentioned(words: list[str]) -> None:
     assert not unknown, f"{' '.join(words)}: no option {unknown}"
 
 
+@cache
+def program() -> Any:
+    """All commands of ours, made once: there are many pages."""
+    return typer.main.get_command(app)
+
+
 def resolved(words: list[str]) -> tuple[Any, Any, list[str]]:
     """The context and the command that the first words name, and the other words."""
-    command: Any = typer.main.get_command(app)
+    command = program()
     context, rest = command.context_class(command, info_name="reassembly"), words[1:]
     while hasattr(command, "resolve_command") and rest and not rest[0].startswith("-"):
         name, command, rest = command.resolve_command(context, rest)

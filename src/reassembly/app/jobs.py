@@ -216,12 +216,13 @@ class Jobs:
         try:
             self._run(row, worker)
         except Exception as error:
-            told = disk_error(error) if isinstance(error, OSError) else None
-            if told is not None:
-                self._end(row, "failed", error=(told.what, UNWRITTEN))
-                return
-            what = f"this failed inside the server ({type(error).__name__}: {error})"
-            self._end(row, "failed", error=(what, "This is our fault: please report it"))
+            what, remedy = (
+                f"this failed inside the server ({type(error).__name__}: {error})",
+                "This is our fault: please report it",
+            )
+            if (told := disk_error(error)) is not None:
+                what, remedy = told.what, UNWRITTEN
+            self._end(row, "failed", error=(what, remedy))
 
     def _next(self, kinds: tuple[str, ...]) -> db.JobRow | None:
         with self.store.reading() as session:
@@ -327,8 +328,9 @@ class Jobs:
 
         def write() -> db.JobRow | None:
             with self.store.writing() as change:
-                ended = change.session.get(db.JobRow, row.number)
-                if ended is None:  # Its project was deleted.
+                # By its id: the number of one whose project was deleted is given to another.
+                ended = change.session.scalar(select(db.JobRow).where(db.JobRow.id == row.id))
+                if ended is None:
                     return None
                 ended.state, ended.result, ended.finished_at = state, result, now()
                 ended.fraction = 1.0 if state == "done" else live.fraction

@@ -128,7 +128,7 @@ def _outcome(task: Task) -> tuple[Any, ...]:
     except MemoryError:
         return "failed", "there is not enough memory for this", "Close other programs, or take less"
     except Exception as error:
-        if isinstance(error, OSError) and (told := disk_error(error)) is not None:
+        if (told := disk_error(error)) is not None:
             return "failed", told.what, UNWRITTEN
         if os.environ.get("REASSEMBLY_DEBUG"):
             import traceback

@@ -170,12 +170,11 @@ def sweep(folder: Path) -> None:
                 rest.unlink(missing_ok=True)
 
 
-def disk_error(
-    error: OSError | sqlite3.Error, path: str | PathLike[str] | None = None
-) -> InputError | None:
+def disk_error(error: BaseException, path: str | PathLike[str] | None = None) -> InputError | None:
     """What a user is told of a full disk, or of a place that may not be written.
 
     Args:
+        error: the system's, or SQLite's.
         path: the file or folder it is about, where the error does not know.
 
     Returns:
