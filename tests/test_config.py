@@ -84,6 +84,10 @@ def test_the_paper_has_none_of_our_additions():
         ("training: {learning_rate: .inf}", "0 or more"),
         ("data: {pieces: [1]}", "Give 2 numbers"),
         ("a: [", "no YAML"),
+        ("model: {denoiser: {width: 32}}", "model.denoiser.width is 32. Give a multiple of 6"),
+        ("model: {denoiser: {width: 0}}", "model.denoiser.width is 0. Give a multiple of 6"),
+        ("pairingnet: {heads: 0}", "pairingnet.heads is 0. Give 1 or more"),
+        ("verifier: {width: 12}", "verifier.width is 12. Give a multiple of 8"),
     ],
 )
 def test_mistakes_are_named(tmp_path, content, message):

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from reassembly.errors import InputError
 
 __all__ = [
+    "NORMALISED",
     "Config",
     "DataConfig",
     "DenoiserConfig",
@@ -253,6 +254,9 @@ class Config:
 
 T = TypeVar("T")
 
+NORMALISED = 8
+"""Groups of channels of the verifier."""
+
 ELSEWHERE = {
     "bs": "batch",
     "batch_size": "batch",
@@ -336,7 +340,21 @@ def config_from_dict(kind: type[T], content: Any, path: Path | None = None, pref
             )
         else:
             values[key] = _checked(hints[key], value, f"{prefix}{key}", path)
-    return kind(**values)
+    made = kind(**values)
+    _check_width(made, prefix, path)
+    return made
+
+
+def _check_width(section: Any, prefix: str, path: Path | None) -> None:
+    """Widths are shared out to heads, or to what is normalised together."""
+    width = getattr(section, "width", None)
+    if width is None:
+        return
+    parts = NORMALISED if isinstance(section, VerifierConfig) else getattr(section, "heads", 1)
+    if parts < 1:
+        raise InputError(f"{prefix}heads is {parts}", "Give 1 or more", path)
+    if width < 1 or width % parts:
+        raise InputError(f"{prefix}width is {width}", f"Give a multiple of {parts}", path)
 
 
 def _nearest(kind: type[Any], key: str) -> str | None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from reassembly.config import VerifierConfig
+from reassembly.config import NORMALISED, VerifierConfig
 from reassembly.matching.crops import CHANNELS
 from reassembly.matching.evidence import NAMES
 
@@ -33,7 +33,7 @@ class _Block(nn.Module):
         stride = 1 if inside == outside else 2
         self.first = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
         self.second = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
-        self.norms = nn.ModuleList(nn.GroupNorm(8, outside) for _ in range(2))
+        self.norms = nn.ModuleList(nn.GroupNorm(NORMALISED, outside) for _ in range(2))
         self.past = nn.Conv2d(inside, outside, 1, stride) if stride > 1 else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
