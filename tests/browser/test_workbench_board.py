@@ -321,6 +321,41 @@ def test_two_windows_stay_in_step(hands: Hands, chromium: Browser, server: Serve
     assert other.errors == []
 
 
+def test_a_hypothesis_deleted_in_another_window_is_left(
+    hands: Hands, chromium: Browser, server: Server
+) -> None:
+    page = hands.page
+    trunk = hands.placed()
+    page.get_by_role("button", name="Branch this hypothesis").first.click()
+    page.keyboard.type("Doomed")
+    before = hands.hypothesis
+    page.keyboard.press("Enter")
+    hands.until("(before) => !location.hash.endsWith(before)", before)
+    hands.settle()
+    doomed = hands.hypothesis
+    other = Hands.at(chromium, server)
+    other.open_project("Demo")
+    other.tab("Versions")
+    versions = other.page.locator(".version", has=other.page.get_by_text("Doomed", exact=True))
+    versions.get_by_role("button", name="Delete").click()
+    other.page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_text("“Doomed” was deleted in another window.").wait_for()
+    # Whoever deletes is not told.
+    assert other.page.get_by_text("was deleted in another window").count() == 0
+    hands.until("(doomed) => !location.hash.endsWith(doomed)", doomed)
+    hands.settle()
+    assert page.get_by_label("Hypothesis", exact=True).input_value() == hands.hypothesis
+    hands.switch_to(PAINTED)
+    (name,) = hands.well_inside(1)
+    hands.click(name)
+    page.keyboard.press("ArrowRight")
+    hands.wait_saved()
+    assert hands.placed()[name]["x_mm"] == pytest.approx(trunk[name]["x_mm"] + 1)
+    assert page.get_by_text("no such hypothesis").count() == 0
+    other.page.close()
+    assert other.errors == []
+
+
 def test_nothing_is_lost_when_the_server_dies(hands: Hands, server: Server) -> None:
     """Killed with an edit on its way: the page keeps it, sends it again, and a reload shows it."""
     (name,) = hands.well_inside(1)

@@ -287,6 +287,18 @@ def test_solving_shows_its_attempts_and_can_be_cancelled(hands: Hands, drawn: Pu
     hands.wait_saved()
     assert len(hands.placed()) >= 2
 
+    # Another solve that is given up takes no proposal away.
+    shown = page.locator(".proposal").count()
+    solve(hands)
+    page.locator(".progress-card").get_by_role("button", name="Cancel").click()
+    page.get_by_text("was cancelled").wait_for()
+    assert page.locator(".proposal").count() == shown > 0
+    page.reload()
+    hands.skip_tour()
+    hands.tab("Solve")
+    page.get_by_text("was cancelled").wait_for()
+    assert page.locator(".proposal").count() == shown
+
 
 def test_hands_never_move_a_solvers_attempt(hands: Hands, drawn: Puzzle) -> None:
     page = hands.page

@@ -289,6 +289,28 @@ def test_an_edit_whose_answer_is_lost_is_made_once(
     assert hands.placed()[name]["x_mm"] == pytest.approx(start + (not taken_back))
 
 
+def test_one_lost_answer_does_not_mean_that_the_server_is_away(hands: Hands) -> None:
+    page = hands.page
+    (name,) = hands.well_inside(1)
+    hands.click(name)
+    page.route("**/edits", lambda route: (route.fetch(), route.abort())[1], times=1)
+    with page.expect_event("requestfailed", lambda request: "/edits" in request.url):
+        page.keyboard.press("ArrowRight")
+    hands.wait_saved()
+    assert page.get_by_text("The server is away").count() == 0
+
+
+def test_what_was_said_about_a_server_that_was_away_goes(hands: Hands, server: Server) -> None:
+    page = hands.page
+    server.kill()
+    hands.tab("Solve")
+    page.get_by_role("button", name="Solve", exact=True).click()
+    trouble = page.get_by_text("server does not answer")
+    trouble.wait_for()
+    server.start()
+    trouble.wait_for(state="detached")
+
+
 def test_changes_that_an_earlier_version_kept_are_taken_up(hands: Hands) -> None:
     page = hands.page
     (name,) = hands.well_inside(1)

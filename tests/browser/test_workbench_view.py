@@ -139,6 +139,33 @@ def test_an_island_of_its_own_and_opacity(hands: Hands) -> None:
     assert hands.placed()[first]["opacity"] == pytest.approx(0.8)
 
 
+def test_undo_takes_back_what_a_slider_is_held_at(hands: Hands) -> None:
+    page = hands.page
+    (name,) = hands.well_inside(1)
+    hands.click(name)
+    page.keyboard.press("i")
+    slider = page.get_by_label("Opacity")
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    hands.wait_saved()
+    # By a key that is still down, and by a pointer that is.
+    page.keyboard.down("ArrowLeft")
+    page.keyboard.press("Control+z")
+    page.keyboard.up("ArrowLeft")
+    hands.wait_saved()
+    assert hands.placed()[name]["opacity"] == pytest.approx(0.95)
+    box = slider.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    hands.until("() => document.querySelector('.slider input').value < 0.9")
+    page.keyboard.press("Control+z")
+    page.mouse.up()
+    hands.wait_saved()
+    assert hands.placed()[name]["opacity"] == pytest.approx(0.95)
+    assert float(slider.input_value()) == pytest.approx(0.95)
+
+
 def test_names_of_islands_never_run_into_each_other(hands: Hands) -> None:
     page = hands.page
     # In every frame that the board paints, which words it writes, and where.

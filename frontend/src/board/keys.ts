@@ -4,6 +4,7 @@ import type { Pose } from "../geometry/pose";
 import * as actions from "../state/actions";
 import { refusedForAttempt } from "../state/attempt";
 import { bench, open, select } from "../state/bench";
+import { takeTyped } from "../parts/typed";
 import { redo, undo } from "../state/queue";
 import { view, type Snap, type Tab, type Tool } from "../state/view";
 import type { Board } from "./Board";
@@ -256,7 +257,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
   },
   {
     keys: "A",
-    does: "Go to the board, wherever the focus is (also the page’s first Tab stop)",
+    does: "Go to the board, from anywhere but a field (also the page’s first Tab stop)",
     part: "Work",
     hits: letter("a"),
     run: (board) => board.container.focus(),
@@ -311,6 +312,8 @@ export function listenToKeys(board: Board): { stop: () => void; space: () => boo
     );
     if (!found) return;
     event.preventDefault();
+    // What a slider is held at is the last step.
+    if (UNDOES.includes(found)) takeTyped();
     found.run(board, event);
     if (MOVES.has(event.key.toLowerCase())) moving = board.live.size > 0;
   };

@@ -46,6 +46,8 @@ export function SolvePanel() {
   );
   const running = solves.find((job) => !isOver(job));
   const last = solves.find(isOver);
+  /** Proposals stay until there are others. */
+  const proposed = solves.find((job) => job.state === "done");
   const panel = useRef<HTMLDivElement>(null);
   const byKeys = useRef(false);
   const busy = running !== undefined;
@@ -74,7 +76,8 @@ export function SolvePanel() {
               : "As soon as two pieces seem to join, the board shows what the solver is trying."}
         </p>
       )}
-      {!running && last && <Outcome job={last} />}
+      {!running && last && last !== proposed && <Outcome job={last} />}
+      {!running && proposed && <Outcome job={proposed} />}
     </div>
   );
 }

@@ -1,5 +1,6 @@
 /** A slider that follows the hand and is taken when the hand rests. */
-import { useState } from "react";
+import { useRef, useState } from "react";
+import { useTyped } from "./typed";
 
 export function Slider({
   label,
@@ -12,12 +13,19 @@ export function Slider({
   least: number;
   onTake: (value: number) => void;
 }) {
-  /** Where it is held, until it is taken. */
-  const [held, setHeld] = useState<number | null>(null);
-  const take = () => {
-    setHeld(null);
-    if (held !== null && held !== value) onTake(held);
+  /** Where it is held, until it is taken; beside the state, since a key may come before a render. */
+  const held = useRef<number | null>(null);
+  const [shown, setShown] = useState<number | null>(null);
+  const hold = (at: number | null) => {
+    held.current = at;
+    setShown(at);
   };
+  const take = () => {
+    const at = held.current;
+    hold(null);
+    if (at !== null && at !== value) onTake(at);
+  };
+  useTyped((gone) => !gone && take());
   return (
     <label className="slider">
       <span>{label}</span>
@@ -26,8 +34,8 @@ export function Slider({
         min={least}
         max={1}
         step={0.05}
-        value={held ?? value}
-        onChange={(event) => setHeld(Number(event.target.value))}
+        value={shown ?? value}
+        onChange={(event) => hold(Number(event.target.value))}
         onPointerUp={take}
         onKeyUp={take}
         onBlur={take}

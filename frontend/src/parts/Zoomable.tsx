@@ -29,6 +29,25 @@ export function Zoomable({
     fit();
     return () => observer.disconnect();
   }, [aspect]);
+  /** The part of the picture in the middle of the view, which zooming keeps there. */
+  const middle = useRef<readonly [number, number]>([0.5, 0.5]);
+  const zoomBy = (step: 1 | -1) => {
+    const frame = view.current;
+    if (frame)
+      middle.current = [
+        (frame.scrollLeft + frame.clientWidth / 2) / frame.scrollWidth,
+        (frame.scrollTop + frame.clientHeight / 2) / frame.scrollHeight,
+      ];
+    setAt((was) => Math.min(STEPS.length - 1, Math.max(0, was + step)));
+  };
+  useLayoutEffect(() => {
+    const frame = view.current;
+    const [x, y] = middle.current;
+    frame?.scrollTo(
+      x * frame.scrollWidth - frame.clientWidth / 2,
+      y * frame.scrollHeight - frame.clientHeight / 2,
+    );
+  }, [zoom]);
   const fingers = useRef(new Map<number, readonly [number, number]>());
   const apart = useRef(0);
   const spread = () => {
@@ -54,7 +73,7 @@ export function Zoomable({
     const step = now > wanted * 1.3 ? 1 : now < wanted / 1.3 ? -1 : 0;
     if (!step) return;
     apart.current = now;
-    setAt((was) => Math.min(STEPS.length - 1, Math.max(0, was + step)));
+    zoomBy(step);
   };
   const up = (event: PointerEvent) => fingers.current.delete(event.pointerId);
   return (
@@ -77,18 +96,13 @@ export function Zoomable({
         </div>
       </div>
       <div className="zoomable-buttons floating" role="toolbar" aria-label="Zoom of the picture">
-        <IconButton
-          icon="minus"
-          label="Smaller"
-          disabled={at === 0}
-          onClick={() => setAt(at - 1)}
-        />
+        <IconButton icon="minus" label="Smaller" disabled={at === 0} onClick={() => zoomBy(-1)} />
         <span className="figures">{zoom} ×</span>
         <IconButton
           icon="plus"
           label="Larger"
           disabled={at === STEPS.length - 1}
-          onClick={() => setAt(at + 1)}
+          onClick={() => zoomBy(1)}
         />
       </div>
     </div>

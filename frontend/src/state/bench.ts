@@ -29,6 +29,8 @@ export interface Notice {
   tone: "plain" | "warning" | "bad";
   text: string;
   remedy: string;
+  /** Whether it holds only until the server answers and can write again. */
+  passing: boolean;
 }
 
 export interface Bench {
@@ -114,14 +116,31 @@ const PLAIN = 2;
 let noticeId = 0;
 
 /** Says something over the page: in passing, or, where it is no plain word, until it is dismissed. */
-export function say(text: string, remedy = "", tone: Notice["tone"] = "plain"): void {
+export function say(
+  text: string,
+  remedy = "",
+  tone: Notice["tone"] = "plain",
+  passing = false,
+): void {
   const id = ++noticeId;
   bench.set(({ notices }) => {
-    const all = [...notices.filter((one) => one.text !== text), { id, text, remedy, tone }];
+    const all = [
+      ...notices.filter((one) => one.text !== text),
+      { id, text, remedy, tone, passing },
+    ];
     const plain = all.filter((one) => one.tone === "plain").slice(-PLAIN);
     return { notices: all.filter((one) => one.tone !== "plain" || plain.includes(one)) };
   });
   if (tone === "plain") setTimeout(() => dismiss(id), PLAIN_MS);
+}
+
+/** The server answers and can write: what was said about that is over. */
+export function atWork(): void {
+  bench.set(({ notices }) => ({
+    connected: true,
+    writable: true,
+    notices: notices.some((one) => one.passing) ? notices.filter((one) => !one.passing) : notices,
+  }));
 }
 
 /** Says something to screen readers only. */

@@ -5,7 +5,7 @@
 import { api, Refusal } from "../api/client";
 import type { EditEvent, EditResult, Hypothesis, Id, Op, Piece, State } from "../api/types";
 import { isAttemptShown, showAttempt, showChanged } from "./attempt";
-import { bench, livePieces, say, select, type Bench } from "./bench";
+import { atWork, bench, livePieces, say, select, type Bench } from "./bench";
 import { isMine, randomName, signature } from "./identity";
 import { applied, judgementsAfter, needsPieces, piecesAfter } from "./operations";
 
@@ -323,12 +323,14 @@ async function sendFirst(step: Step): Promise<void> {
       step.kind === "edit"
         ? await asked(api.edit(project.id, hypothesis, step.operations, step.token, by))
         : await asked(api[step.kind](project.id, hypothesis, by));
-    bench.set({ connected: true, writable: true });
+    atWork();
     if (inFlight === step) take(result, by.author, true);
     if (inFlight === step) drop();
   } catch (trouble) {
     if (!(trouble instanceof Refusal)) throw trouble;
     if (trouble.unreachable || trouble.unwritable) {
+      // The stream has told that it was made: only the answer was lost.
+      if (inFlight !== step) return;
       bench.set(trouble.unwritable ? { writable: false } : { connected: false });
       await new Promise((done) => setTimeout(done, AGAIN_MS));
       return;
@@ -337,8 +339,9 @@ async function sendFirst(step: Step): Promise<void> {
     if (step.kind === "edit")
       steps = steps.filter((one) => one.kind === "edit" || one.of !== step.token);
     takenBack = [];
-    if (trouble.status !== 409) say(trouble.trouble.what, trouble.trouble.remedy, "bad");
     await reload();
+    const known = bench.get().hypotheses.some(({ id }) => id === hypothesis);
+    if (trouble.status !== 409 && known) say(trouble.trouble.what, trouble.trouble.remedy, "bad");
   }
   show();
 }

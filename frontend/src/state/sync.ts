@@ -1,8 +1,16 @@
 /** Keeps the bench in step with the server: opens projects and hypotheses, follows the stream. */
 import { api, Refusal } from "../api/client";
-import type { EditEvent, Hypothesis, Id, Job, Preview, Project } from "../api/types";
+import type {
+  EditEvent,
+  Hypothesis,
+  HypothesisSummary,
+  Id,
+  Job,
+  Preview,
+  Project,
+} from "../api/types";
 import { takeTyped } from "../parts/typed";
-import { bench, NOTHING, say, select, type Bench } from "./bench";
+import { atWork, bench, NOTHING, say, select, type Bench } from "./bench";
 import { begin, hear, holdUnsent, leave, resume, sent } from "./queue";
 
 let stream: EventSource | null = null;
@@ -22,7 +30,8 @@ export async function tell(work: () => Promise<unknown>, wanted = () => true): P
     return true;
   } catch (trouble) {
     if (!(trouble instanceof Refusal)) throw trouble;
-    if (wanted()) say(trouble.trouble.what, trouble.trouble.remedy, "bad");
+    const passing = trouble.unreachable || trouble.unwritable;
+    if (wanted()) say(trouble.trouble.what, trouble.trouble.remedy, "bad", passing);
     return false;
   }
 }
@@ -99,16 +108,38 @@ async function fetchProject(id: Id): Promise<void> {
 }
 
 function show(project: Project): void {
+  showHypotheses(project.id, project.hypotheses);
   bench.set({
     project: { id: project.id, name: project.name },
     pieces: project.pieces,
-    hypotheses: project.hypotheses,
     judgements: project.judgements,
     same_place: project.same_place,
     jobs: Object.fromEntries(project.jobs.map((job) => [job.id, job])),
   });
   holdUnsent();
   document.title = `${project.name} · reassembly`;
+}
+
+/** Hypotheses that were deleted here: nobody has to be told. */
+const deletedHere = new Set<Id>();
+
+export async function deleteHypothesis(project: Id, id: Id): Promise<void> {
+  deletedHere.add(id);
+  await api.deleteHypothesis(project, id);
+  showHypotheses(project, await api.hypotheses(project));
+}
+
+/** Shows which hypotheses there are, and goes to another where the open one is gone. */
+function showHypotheses(project: Id, hypotheses: readonly HypothesisSummary[]): void {
+  const now = bench.get();
+  bench.set({ hypotheses });
+  const [first] = hypotheses;
+  const { hypothesis: open } = now;
+  if (now.project?.id !== project || !open || !first) return;
+  if (hypotheses.some(({ id }) => id === open)) return;
+  const gone = now.hypotheses.find(({ id }) => id === open)?.name ?? "This hypothesis";
+  if (!deletedHere.has(open)) say(`“${gone}” was deleted in another window.`);
+  goTo(project, first.id);
 }
 
 async function openHypothesis(id: Id): Promise<void> {
@@ -134,6 +165,7 @@ async function refetch(): Promise<void> {
   if (!project || !hypothesis) return;
   await tell(async () => {
     await fetchProject(project.id);
+    if (!bench.get().hypotheses.some(({ id }) => id === hypothesis)) return;
     const found = await api.hypothesis(project.id, hypothesis);
     if (bench.get().hypothesis === hypothesis) begin(found, refetch);
   });
@@ -144,10 +176,13 @@ function listen(project: Id, sequence: number): void {
   const source = new EventSource(`/api/projects/${project}/stream?after=${sequence}`);
   stream = source;
   const on = (name: string, act: (data: unknown) => void) =>
-    source.addEventListener(name, (event) => act(JSON.parse((event as MessageEvent<string>).data)));
+    source.addEventListener(name, (event) => {
+      if (!bench.get().connected) atWork();
+      act(JSON.parse((event as MessageEvent<string>).data));
+    });
   let lost = false;
   source.onopen = () => {
-    bench.set({ connected: true });
+    atWork();
     if (lost) void refetch();
     lost = false;
   };
@@ -176,7 +211,7 @@ async function hearChange(what: string): Promise<void> {
     if (what === "pieces") {
       bench.set({ pieces: await api.pieces(project.id) });
       holdUnsent();
-    } else if (what === "hypotheses") bench.set({ hypotheses: await api.hypotheses(project.id) });
+    } else if (what === "hypotheses") showHypotheses(project.id, await api.hypotheses(project.id));
     else if (what === "joins") bench.set((now) => ({ joins_version: now.joins_version + 1 }));
     else await fetchProject(project.id);
   });

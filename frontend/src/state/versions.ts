@@ -3,7 +3,7 @@ import { api } from "../api/client";
 import type { Id } from "../api/types";
 import { bench, open, say } from "./bench";
 import { signature } from "./identity";
-import { goTo, tell } from "./sync";
+import { deleteHypothesis as deleteAt, goTo, tell } from "./sync";
 
 export function branchFrom(from: Id | null, revision: number | null): void {
   const { project, hypotheses } = bench.get();
@@ -67,10 +67,7 @@ export function deleteHypothesis(id: Id): void {
     action: "Delete",
     done: () =>
       void tell(async () => {
-        await api.deleteHypothesis(project.id, id);
-        const left = await api.hypotheses(project.id);
-        bench.set({ hypotheses: left });
-        if (bench.get().hypothesis === id && left[0]) goTo(project.id, left[0].id);
+        await deleteAt(project.id, id);
       }),
   });
 }
