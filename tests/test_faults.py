@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from reassembly import cli
 from reassembly.io.files import TEMPORARY
 from reassembly.io.readers import find_puzzles
 from reassembly.synthetic.dataset import generate
+from tests.app.disks import fill, fill_under, mount, remount, unmount
 from tests.app.live import Live, cut_outs, live
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
@@ -173,10 +173,6 @@ def test_a_data_set_that_is_being_replaced_stays_one(move, made, tmp_path, capsy
     assert {path: path.read_bytes() for path in out.rglob("*.png")} == before
 
 
-def remount(disk: Path, options: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,{options}", str(disk)], check=True)
-
-
 @pytest.fixture
 def disk(tmp_path):
     """Makes a disk of its own, of a size such as `300k`: what only an administrator may do."""
@@ -184,15 +180,12 @@ def disk(tmp_path):
     place.mkdir()
 
     def make(size: str) -> Path:
-        command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(place)]
-        can = sys.platform.startswith("linux") and shutil.which("mount") is not None
-        if not can or subprocess.run(command, capture_output=True).returncode:
+        if not mount(place, size):
             pytest.skip("no disk can be made here")
         return place
 
     yield make
-    if os.path.ismount(place):
-        subprocess.run(["umount", str(place)], check=True)
+    unmount(place)
 
 
 @pytest.mark.parametrize(
@@ -240,31 +233,14 @@ def test_a_workspace_that_cannot_be_opened_opens_later(words, made, disk):
     Live(place).stop()
 
 
-def fill(place: Path, leave_kb: int = 0) -> None:
-    with suppress(OSError), (place / "filler").open("wb", buffering=0) as file:
-        while file.write(bytes(1024)):
-            pass
-    os.truncate(place / "filler", (place / "filler").stat().st_size - 1024 * leave_kb)
-
-
 def test_a_disk_that_fills_up_under_a_job_costs_no_result(disk):
     place = disk("8m")
     with live(place) as server:
         project, hypothesis = server.project()
-        upload = server.send(project, cut_outs(4))
-        fill(place, leave_kb=60)
-        wish = {"upload": upload["id"], "mm_per_px": 0.5}
-        started = server.post(f"/projects/{project}/imports", wish)
-        error = server.wait(started["job"], "failed")["error"]
-        assert "the disk is full" in error["what"] and "can be written" in error["remedy"]
-        (place / "filler").unlink()
-        server.wait(server.post(f"/projects/{project}/imports", wish)["job"])
-
+        server.bring_in(project, cut_outs(4), mm_per_px=0.5)
         path = f"/projects/{project}/hypotheses/{hypothesis}"
         job = server.post(f"{path}/solve", {"solver": "greedy"})["job"]
-        fill(place)
-        while server.client.post("/api/projects", json={"name": 90 * "x"}).status_code == 201:
-            pass
+        fill_under(server)
         until = time.monotonic() + 60
         while "make room" not in (found := server.get(f"/jobs/{job['id']}"))["stage"]:
             assert found["state"] in {"queued", "running"} and time.monotonic() < until, found
@@ -273,6 +249,21 @@ def test_a_disk_that_fills_up_under_a_job_costs_no_result(disk):
         (place / "filler").unlink()
         server.wait(job)
         assert server.get(path)["placed"] >= 3
+
+
+def test_the_example_needs_room_and_says_so(disk):
+    place = disk("8m")
+    with live(place) as server:
+        fill(place, leave_kb=60)
+        refused = server.client.post("/api/demo", json={})
+        assert refused.status_code == 503
+        assert refused.json()["what"] == "the disk is full"
+        assert "then try again" in refused.json()["remedy"]
+        (place / "filler").unlink()
+        assert server.get("/projects") == []
+        project = server.post("/demo", {})
+        assert [found["id"] for found in server.get("/projects")] == [project["id"]]
+        assert len(server.get(f"/projects/{project['id']}/pieces")) > 2
 
 
 def test_a_disk_that_fills_up_under_the_workbench_costs_no_edit(disk):

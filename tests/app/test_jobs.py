@@ -1,22 +1,31 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 from shapely import box, unary_union
 
+from reassembly.app import database as db
 from reassembly.app.operations import Placement, Planar
+from reassembly.app.pictures import keep_cut_out
 from reassembly.app.puzzles import pose_of
 from reassembly.app.solving import _joins, contradicted, distinct, joins_some, ranked, spread_out
-from reassembly.app.tasks import proposal_operation
-from reassembly.app.worker import REPORT_EVERY_S, Task
+from reassembly.app.store import Store
+from reassembly.app.tasks import Tasks, proposal_operation
+from reassembly.app.worker import REPORT_EVERY_S, UNWRITTEN, Task
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly
 from reassembly.solvers import available_solvers
-from tests.app.live import Listener, Live, cut_outs, live
+from tests.app.disks import fill, fill_under, make_room, remount
+from tests.app.live import SOURCE, Listener, Live, cut_outs, live
 from tests.puzzles import drawn_puzzle
 
 SLOW_SOLVER = "genetic"
@@ -193,6 +202,174 @@ def test_a_worker_that_dies_fails_its_job_and_is_replaced(tmp_path: Path) -> Non
         failed = server.wait(job, "failed")
         assert "ended" in failed["error"]["what"]
         server.wait(_solve(server, project, hypothesis))
+
+
+Disk = Callable[[str], Path]
+
+
+def _waits(server: Live, job: dict[str, Any]) -> None:
+    """Waits until a job waits for room."""
+    deadline = time.monotonic() + 60
+    while "make room" not in (found := server.get(f"/jobs/{job['id']}"))["stage"]:
+        assert found["state"] in {"queued", "running"} and time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def _import_into_little(server: Live) -> tuple[str, str, dict[str, Any]]:
+    """A project, and an import that has not enough room."""
+    project, hypothesis = server.project()
+    upload = server.send(project, cut_outs(4))
+    fill(server.workspace, leave_kb=60)
+    wish = {"upload": upload["id"], "mm_per_px": 0.5, "hypothesis": hypothesis}
+    job: dict[str, Any] = server.post(f"/projects/{project}/imports", wish)["job"]
+    _waits(server, job)
+    return project, hypothesis, job
+
+
+@pytest.mark.parametrize("to_the_brim", [False, True])
+def test_an_import_and_an_export_that_met_a_full_disk_go_on(disk: Disk, to_the_brim: bool) -> None:
+    place = disk("8m")
+    with live(place) as server:
+        project, hypothesis, job = _import_into_little(server)
+        if to_the_brim:
+            fill_under(server)
+        time.sleep(2.5)
+        _waits(server, job)
+        make_room(place)
+        assert len(server.wait(job, timeout_s=20)["result"]["pieces"]) == 4
+        assert len(server.get(f"/projects/{project}/pieces")) == 4
+        path = f"/projects/{project}/hypotheses/{hypothesis}"
+        assert [event["kind"] for event in server.get(f"{path}/history")] == ["import"]
+
+        fill(place, leave_kb=60)
+        wish = {"formats": ["json", "html", "csv", "zip"]}
+        job = server.post(f"{path}/exports", wish)["job"]
+        _waits(server, job)
+        if to_the_brim:
+            fill_under(server)
+        make_room(place)
+        files = server.wait(job, timeout_s=20)["result"]["files"]
+        assert {file["name"] for file in files} >= {"project.json", "report.html"}
+        for file in files:
+            assert len(server.client.get(file["url"]).content) == file["bytes"]
+
+
+def test_a_job_that_waits_for_room_can_be_cancelled(disk: Disk) -> None:
+    place = disk("8m")
+    with live(place) as server:
+        project, _, job = _import_into_little(server)
+        server.client.delete(f"/api/jobs/{job['id']}")
+        _until(server, job, "cancelled", 10.0)
+        make_room(place)
+        assert server.get(f"/projects/{project}/pieces") == []
+
+        # Where that cannot be noted either, it is once there is room.
+        project, _, job = _start(server, 6, solver=SLOW_SOLVER)
+        imported = server.send(project, cut_outs(4, seed=1))
+        fill(place, leave_kb=60)
+        wish = {"upload": imported["id"], "mm_per_px": 0.5}
+        import_job = server.post(f"/projects/{project}/imports", wish)["job"]
+        _waits(server, import_job)
+        fill_under(server)
+        for each in (job, import_job):
+            answer = server.client.delete(f"/api/jobs/{each['id']}")
+            assert answer.status_code == 200 and answer.json()["state"] == "running"
+        time.sleep(2.5)
+        make_room(place)
+        for each in (job, import_job):
+            server.wait(each, "cancelled", timeout_s=10)
+        assert len(server.get(f"/projects/{project}/pieces")) == 6
+
+
+def test_an_answer_that_waits_for_room_can_be_cancelled(disk: Disk) -> None:
+    place = disk("8m")
+    with live(place) as server:
+        project, hypothesis, job = _start(server)
+        fill_under(server)
+        _waits(server, job)
+        server.client.delete(f"/api/jobs/{job['id']}")
+        make_room(place)
+        server.wait(job, "cancelled", timeout_s=10)
+        assert server.get(f"/projects/{project}/hypotheses/{hypothesis}")["placed"] == 0
+
+
+def test_a_job_that_waited_for_room_tells_why_else_it_failed(disk: Disk) -> None:
+    place = disk("8m")
+    with live(place) as server:
+        project, _, job = _import_into_little(server)
+        for sent in (place / "uploads").glob("*/files/*.png"):
+            sent.write_bytes(b"nothing")
+        make_room(place)
+        error = server.wait(job, "failed", timeout_s=20)["error"]
+        assert "full" not in error["what"] and server.get(f"/projects/{project}/pieces") == []
+
+
+def test_a_disk_that_may_not_be_written_is_told_as_the_workbench_knows_it(
+    disk: Disk, tmp_path: Path
+) -> None:
+    place = disk("8m")
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / "exports").symlink_to(place)
+    with live(tmp_path / "w") as server:
+        project, hypothesis = server.project()
+        server.bring_in(project, cut_outs(3), mm_per_px=0.5)
+        remount(place, "ro")
+        path = f"/projects/{project}/hypotheses/{hypothesis}/exports"
+        job = server.post(path, {"formats": ["html", "csv"]})["job"]
+        assert server.wait(job, "failed")["error"] == {
+            "what": "this cannot be written: its disk may only be read",
+            "remedy": UNWRITTEN,
+        }
+
+
+def test_a_job_that_a_full_disk_keeps_from_being_queued_again_is_found_later(disk: Disk) -> None:
+    place = disk("8m")
+    server = Live(place)
+    project, _, job = _start(server, 6, solver=SLOW_SOLVER)
+    _until(server, job, "running")
+    fill_under(server)
+    server.kill()
+    fill(place)
+    command = [sys.executable, "-m", "reassembly.cli", "serve", "--no-browser", "--port", "0"]
+    ended = subprocess.run(
+        [*command, "--workspace", str(place)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        timeout=60,
+    )
+    assert ended.returncode == 2, ended.stderr
+    (line,) = ended.stderr.splitlines()
+    assert str(place) in line and "the disk is full. Make room" in line
+    assert "The workbench is at" not in ended.stdout
+    make_room(place)
+    with live(place) as again:
+        found = _until(again, job, "running")
+        assert found["interrupted"] == 1
+        assert len(again.get(f"/projects/{project}/pieces")) == 6
+        again.client.delete(f"/api/jobs/{job['id']}")
+        again.wait(job, "cancelled")
+
+
+def test_what_a_job_found_is_kept_once(tmp_path: Path) -> None:
+    """It is kept anew after a crash that came before its end was noted."""
+    store = Store(tmp_path, lambda *_: None)
+    project = store.add_project("Test")
+    (hypothesis,) = store.hypotheses(project)
+    rgb, mask = np.full((20, 20, 3), 90, np.uint8), np.ones((20, 20), bool)
+    picture = keep_cut_out(tmp_path / "images", rgb, mask)
+    columns = {"mm_per_px": 0.5, "scale_origin": "option", "picture": picture["sha256"]}
+    frame = {"frame_width_px": 20, "frame_height_px": 20, "left_px": 0, "top_px": 0}
+    piece = {"id": 12 * "a", "name": "a", "warnings": [], **columns, **frame}
+    job = db.JobRow(
+        id=12 * "b", project_id=project, hypothesis_id=hypothesis.id, kind="import", settings={}
+    )
+    finish = Tasks(store, tmp_path).finish["import"]
+    found = {"pieces": [piece], "pictures": [picture], "warnings": []}
+    assert finish(job, found) == finish(job, found)
+    assert len(store.pieces(project)) == 1
+    assert len(store.history(project, hypothesis.id, None, 10)) == 1
+    store.close()
 
 
 def test_a_proposal_can_be_taken_over_into_a_new_hypothesis(server: Live) -> None:

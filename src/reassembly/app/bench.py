@@ -10,6 +10,9 @@ import threading
 import time
 from pathlib import Path
 
+from sqlalchemy.exc import OperationalError
+
+from reassembly.app.database import unopened
 from reassembly.app.jobs import Jobs
 from reassembly.app.store import Store
 from reassembly.app.stream import Hub
@@ -45,8 +48,12 @@ class Workbench:
         self.tasks = Tasks(self.store, self.folder)
         tasks = self.tasks
         self.jobs = Jobs(self.store, self.hub, tasks.prepare, tasks.finish, tasks.show, tasks.clean)
-        self.store.forget_drafts()
-        self._forget_pictures()
+        try:
+            self.store.forget_drafts()
+            self._forget_pictures()
+            self.jobs.queue_again()
+        except OperationalError as error:
+            raise unopened(error.orig or error, self.folder) from error
 
     @property
     def images(self) -> Path:

@@ -28,6 +28,7 @@ __all__ = [
     "UploadRow",
     "migrate",
     "open_engine",
+    "unopened",
 ]
 
 FILE_NAME = "workspace.sqlite"
@@ -330,12 +331,21 @@ def migrate(path: Path) -> None:
         finally:
             connection.close()
     except sqlite3.DatabaseError as error:
-        remedy = "See that its disk has room and may be written, close other programs that use it, "
-        raise disk_error(error, path) or InputError(
-            f"this workspace cannot be opened ({error})",
-            remedy + "restore it from a copy, or choose another folder",
-            path,
-        ) from error
+        raise unopened(error, path) from error
+
+
+def unopened(error: BaseException, path: Path) -> InputError:
+    """What a user is told of a workspace that cannot be opened.
+
+    Args:
+        error: SQLite's.
+    """
+    remedy = "See that its disk has room and may be written, close other programs that use it, "
+    return disk_error(error, path) or InputError(
+        f"this workspace cannot be opened ({error})",
+        remedy + "restore it from a copy, or choose another folder",
+        path,
+    )
 
 
 def open_engine(path: Path, *, writing: bool) -> Engine:

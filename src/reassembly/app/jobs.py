@@ -6,6 +6,7 @@ A job survives the server: what was running when it ended is queued again at the
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -23,6 +24,7 @@ from reassembly.app.stream import Hub
 from reassembly.app.worker import UNWRITTEN, work
 from reassembly.errors import InputError
 from reassembly.io.files import disk_error
+from reassembly.solvers.base import Cancelled
 
 __all__ = ["LANES", "Jobs"]
 
@@ -35,6 +37,10 @@ MOST_QUEUED = 200
 MOST_INTERRUPTED = 3
 """A job that was running when the server died this often probably killed it."""
 NO_ROOM = "waiting: the workspace cannot be written; make room on its disk"
+ROOM_BYTES = 1 << 20
+"""So much more room on a disk that was full makes another try worth it."""
+AGAIN_S = 60.0
+"""After this one is made anyway: a quota, or another disk, is not seen from here."""
 GRACE_S = 1.0
 """For a cancelled job to end by itself."""
 SHOWN = 20
@@ -90,8 +96,8 @@ class Jobs:
         self._stopping = False
         self._threads: list[threading.Thread] = []
 
-    def start(self) -> None:
-        """Queues again what a dead server left, and begins."""
+    def queue_again(self) -> None:
+        """Queues what a dead server left running."""
         with self.store.writing() as change:
             for row in change.session.scalars(
                 select(db.JobRow).where(db.JobRow.state == "running")
@@ -104,6 +110,9 @@ class Jobs:
                         "what": f"the server ended {row.interrupted} times during this job",
                         "remedy": "Try it with fewer pieces or another solver",
                     }
+
+    def start(self) -> None:
+        """Begins with what is queued."""
         for kinds in LANES.values():
             thread = threading.Thread(target=self._lane, args=(kinds,), daemon=True)
             thread.start()
@@ -207,8 +216,7 @@ class Jobs:
                 # ever, and what cannot be noted now is noted when the server starts again.
                 except Exception:
                     LOG.exception("jobs of the kinds %s stumbled", ", ".join(kinds))
-                with self._wake:
-                    self._wake.wait(timeout=1.0)
+                self._pause()
         finally:
             worker.end()
 
@@ -279,6 +287,9 @@ class Jobs:
             elif message[0] == "done":
                 self._complete(row, message[1])
                 return
+            elif message[0] == "full":
+                self._wait_for_room(row, live)
+                worker.give(payload)  # One that was cancelled meanwhile is so at once.
             else:
                 self._end(row, "failed", error=(message[1], message[2]))
                 return
@@ -292,8 +303,15 @@ class Jobs:
             return None
 
     def _complete(self, row: db.JobRow, result: dict[str, Any]) -> None:
+        def finish() -> dict[str, Any]:
+            if self._live[row.id].cancelled:
+                raise Cancelled
+            return self._finish[row.kind](row, result)
+
         try:
-            kept = self._patiently(row, lambda: self._finish[row.kind](row, result))
+            kept = self._patiently(row, finish)
+        except Cancelled:
+            self._end(row, "cancelled")
         except (InputError, Conflict) as error:
             self._end(row, "failed", error=(error.what, error.remedy))
         except Missing as error:
@@ -313,8 +331,25 @@ class Jobs:
                 if (live := self._live.get(row.id)) is not None:
                     live.stage = NO_ROOM
                 self._tell(row)
-                with self._wake:
-                    self._wake.wait(timeout=1.0)
+                self._pause()
+
+    def _wait_for_room(self, row: db.JobRow, live: _Live) -> None:
+        """Until a job that met a full disk may begin again, or need not."""
+        before, until = self._free_bytes(), time.monotonic() + AGAIN_S
+        live.fraction, live.stage = 0.0, NO_ROOM
+        self._tell(row)
+        while not (self._stopping or live.cancelled) and time.monotonic() < until:
+            self._pause()
+            if self._free_bytes() >= before + ROOM_BYTES:
+                break
+        live.started = time.monotonic()
+
+    def _free_bytes(self) -> int:
+        return shutil.disk_usage(self.store.folder).free
+
+    def _pause(self) -> None:
+        with self._wake:
+            self._wake.wait(timeout=1.0)
 
     def _end(
         self,

@@ -30,7 +30,9 @@ from reassembly.app.safety import Guard, is_loopback
 from reassembly.app.store import Conflict, Missing
 from reassembly.app.work_routes import MAX_UPLOAD_BYTES, too_many_files
 from reassembly.app.work_routes import router as work_router
+from reassembly.app.worker import UNWRITTEN
 from reassembly.errors import InputError
+from reassembly.io.files import disk_error
 
 __all__ = ["create_app", "serve"]
 
@@ -121,6 +123,12 @@ def _answer_errors(app: FastAPI) -> None:
     async def _(request: Request, error: OperationalError) -> JSONResponse:
         what = f"the workspace cannot be read or written ({error.orig})"
         return problem(503, what, "Make room on its disk, and see that nobody else has it open")
+
+    @app.exception_handler(OSError)
+    async def _(request: Request, error: OSError) -> JSONResponse:
+        if (told := disk_error(error)) is None:
+            raise error
+        return problem(503, told.what, UNWRITTEN)
 
     @app.exception_handler(Exception)
     async def _(request: Request, error: Exception) -> JSONResponse:

@@ -37,6 +37,7 @@ class Store:
     """The database of one workspace. Methods may be called from any thread."""
 
     def __init__(self, folder: Path, publish: Publish) -> None:
+        self.folder = folder
         path = folder / db.FILE_NAME
         db.migrate(path)
         self._readers = db.open_engine(path, writing=False)

@@ -433,10 +433,13 @@ class Tasks:
 class _Who(TypedDict):
     author: str
     client: str
+    token: str
 
 
 def _who(job: db.JobRow) -> _Who:
-    return {"author": job.settings.get("author", ""), "client": job.settings.get("client", "")}
+    """Of a job's event, which is one even where the job is done twice."""
+    author, client = (job.settings.get(name, "") for name in ("author", "client"))
+    return {"author": author, "client": client, "token": job.id}
 
 
 def saved_name(*parts: str) -> str:

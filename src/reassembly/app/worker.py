@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from reassembly.errors import InputError, InputWarning
-from reassembly.io.files import disk_error
+from reassembly.io.files import DISK_FULL, disk_error
 from reassembly.solvers.base import Cancelled
 
 __all__ = ["KINDS", "UNWRITTEN", "Task", "work"]
@@ -108,6 +108,7 @@ def work(connection: Connection, patient: bool = False) -> None:
 
 
 def _outcome(task: Task) -> tuple[Any, ...]:
+    """What is sent when a task is over: `done`, `cancelled`, `failed`, or `full` for the disk."""
     module, name = KINDS[task.payload["kind"]].split(":")
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -121,18 +122,29 @@ def _outcome(task: Task) -> tuple[Any, ...]:
         return "done", {"warnings": list(dict.fromkeys(doubts)), **result}
     except Cancelled:
         return ("cancelled",)
-    except InputError as error:
-        # Its path lies within the workspace, and means nothing to a person but by its end.
-        name = "" if error.path is None else f"{Path(error.path).name}: "
-        return "failed", f"{name}{error.what}", error.remedy
     except MemoryError:
         return "failed", "there is not enough memory for this", "Close other programs, or take less"
     except Exception as error:
-        if (told := disk_error(error)) is not None:
-            return "failed", told.what, UNWRITTEN
-        if os.environ.get("REASSEMBLY_DEBUG"):
-            import traceback
+        return _failure(error)
 
-            traceback.print_exc()
-        what = f"this failed inside the program ({type(error).__name__}: {str(error)[:300]})"
-        return "failed", what, "This is our fault: please report it"
+
+def _failure(error: Exception) -> tuple[str, ...]:
+    # First what the disk itself said: what our writers made of it is for the command line, and
+    # names temporary files.
+    cause: BaseException | None = error
+    while cause is not None:
+        if getattr(cause, "errno", None) in DISK_FULL:
+            return ("full",)
+        if (told := disk_error(cause)) is not None:
+            return "failed", told.what, UNWRITTEN
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, InputError):
+        # Its path lies within the workspace, and means nothing to a person but by its end.
+        name = "" if error.path is None else f"{Path(error.path).name}: "
+        return "failed", f"{name}{error.what}", error.remedy
+    if os.environ.get("REASSEMBLY_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    what = f"this failed inside the program ({type(error).__name__}: {str(error)[:300]})"
+    return "failed", what, "This is our fault: please report it"
