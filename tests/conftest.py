@@ -1,11 +1,11 @@
 """How property-based tests run: no time limits, and the same examples in every CI run. And the
-browser and the one thread that tests share."""
+browser, the one thread and the small disks that tests share."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,3 +70,20 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=str(Path(path)), args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Makes a disk of its own, of a size such as `300k`: what only an administrator may do."""
+    from tests.app.disks import mount, unmount
+
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def make(size: str) -> Path:
+        if not mount(place, size):
+            pytest.skip("no disk can be made here")
+        return place
+
+    yield make
+    unmount(place)

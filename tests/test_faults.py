@@ -20,7 +20,7 @@ from reassembly import cli
 from reassembly.io.files import TEMPORARY
 from reassembly.io.readers import find_puzzles
 from reassembly.synthetic.dataset import generate
-from tests.app.disks import fill, fill_under, mount, remount, unmount
+from tests.app.disks import fill, fill_under, remount
 from tests.app.live import Live, cut_outs, live
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
@@ -171,21 +171,6 @@ def test_a_data_set_that_is_being_replaced_stays_one(move, made, tmp_path, capsy
     assert "seed" in told(capsys, [*generating, "--seed", "7", "--resume"])
     give([*generating, "--resume"], monkeypatch)
     assert {path: path.read_bytes() for path in out.rglob("*.png")} == before
-
-
-@pytest.fixture
-def disk(tmp_path):
-    """Makes a disk of its own, of a size such as `300k`: what only an administrator may do."""
-    place = tmp_path / "disk"
-    place.mkdir()
-
-    def make(size: str) -> Path:
-        if not mount(place, size):
-            pytest.skip("no disk can be made here")
-        return place
-
-    yield make
-    unmount(place)
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ class Jobs:
 
     def _complete(self, row: db.JobRow, result: dict[str, Any]) -> None:
         def finish() -> dict[str, Any]:
-            if self._live[row.id].cancelled:
+            if (live := self._live.get(row.id)) is not None and live.cancelled:
                 raise Cancelled
             return self._finish[row.kind](row, result)
 
