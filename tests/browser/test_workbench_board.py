@@ -333,6 +333,12 @@ def test_a_hypothesis_deleted_in_another_window_is_left(
     hands.until("(before) => !location.hash.endsWith(before)", before)
     hands.settle()
     doomed = hands.hypothesis
+    # What is being typed about a piece is about the piece, not about the hypothesis.
+    (noted,) = hands.well_inside(1)
+    hands.click(noted)
+    page.keyboard.press("i")
+    page.locator(".panel").get_by_label("Note", exact=True).click()
+    page.keyboard.type("with straw")
     other = Hands.at(chromium, server)
     other.open_project("Demo")
     other.tab("Versions")
@@ -345,6 +351,9 @@ def test_a_hypothesis_deleted_in_another_window_is_left(
     hands.until("(doomed) => !location.hash.endsWith(doomed)", doomed)
     hands.settle()
     assert page.get_by_label("Hypothesis", exact=True).input_value() == hands.hypothesis
+    hands.wait_saved()
+    assert {p["name"]: p["note"] for p in hands.pieces()}[noted] == "with straw"
+    assert page.locator(".panel").get_by_label("Note", exact=True).input_value() == "with straw"
     hands.switch_to(PAINTED)
     (name,) = hands.well_inside(1)
     hands.click(name)

@@ -300,6 +300,39 @@ def test_one_lost_answer_does_not_mean_that_the_server_is_away(hands: Hands) -> 
     assert page.get_by_text("The server is away").count() == 0
 
 
+def test_what_happened_while_no_call_came_through_is_learnt(
+    hands: Hands, chromium: Browser, server: Server
+) -> None:
+    """As when a network is lost for a moment, and the stream lives on."""
+    page = hands.page
+    page.get_by_role("button", name="Branch this hypothesis").first.click()
+    page.keyboard.type("Doomed")
+    before = hands.hypothesis
+    page.keyboard.press("Enter")
+    hands.until("(before) => !location.hash.endsWith(before)", before)
+    hands.settle()
+    (name,) = hands.well_inside(1)
+    hands.click(name)
+    doomed = hands.hypothesis
+    page.context.set_offline(True)
+    page.keyboard.press("ArrowRight")
+    page.get_by_text("1 change kept here").wait_for()
+    other = Hands.at(chromium, server)
+    other.open_project("Demo")
+    other.tab("Versions")
+    gone = other.page.locator(".version", has=other.page.get_by_text("Doomed", exact=True))
+    gone.get_by_role("button", name="Delete").click()
+    other.page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    gone.wait_for(state="detached")
+    page.wait_for_timeout(1500)
+    page.context.set_offline(False)
+    page.get_by_text("“Doomed” was deleted in another window. 1 unsaved change").wait_for()
+    hands.until("(doomed) => !location.hash.endsWith(doomed)", doomed)
+    hands.wait_saved()
+    assert page.locator(".notice.bad").count() == 0
+    other.page.close()
+
+
 def test_what_was_said_about_a_server_that_was_away_goes(hands: Hands, server: Server) -> None:
     page = hands.page
     server.kill()

@@ -261,6 +261,19 @@ def test_a_reference_picture_lies_underneath(hands: Hands, tmp_path: Path) -> No
     r, g, b = seen(hands, spot).reshape(-1, 3).mean(axis=0)
     assert g > r + 20 and g > b + 20
 
+    # It is still there when a solver has answered.
+    hands.click(hands.well_inside(1)[0])
+    page.keyboard.press("t")
+    hands.tab("Solve")
+    page.get_by_label(re.compile("Only the 1 unplaced")).check()
+    page.get_by_text("Solver", exact=True).click()
+    page.get_by_label("Method").select_option("greedy")
+    page.get_by_role("button", name="Solve", exact=True).click()
+    page.locator(".proposal").first.wait_for(timeout=60_000)
+    hands.wait_saved()
+    assert hands.state()["reference"] == reference
+    assert page.evaluate("window.reassembly.board.scene.reference") == reference
+
 
 def test_the_tour_is_walked_by_keyboard_and_comes_once(hands: Hands) -> None:
     page = hands.page

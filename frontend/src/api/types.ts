@@ -263,6 +263,8 @@ export type Op =
       placements: Record<Id, Placement>;
       guides?: Guide[] | null;
       reference?: Reference | null;
+      /** Unless `false`, the one that lies there stays. */
+      keep_reference?: boolean;
     }
   | { op: "judge"; first: Id; second: Id; pose: Pose; verdict: Verdict | null }
   | {

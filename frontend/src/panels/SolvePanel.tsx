@@ -7,7 +7,7 @@ import { Icon } from "../parts/Icon";
 import { Confidence } from "../parts/Confidence";
 import { MiniAssembly } from "../parts/MiniAssembly";
 import { Progress } from "../parts/Progress";
-import { asSentence } from "../parts/words";
+import { asSentence, capital } from "../parts/words";
 import { nameOf } from "../state/actions";
 import { attemptOf, isAttemptShown } from "../state/attempt";
 import { bench, livePieces, placedIds, say, type Bench } from "../state/bench";
@@ -249,7 +249,7 @@ function Outcome({ job }: { job: Job }) {
     return (
       <p className="caution" role="alert">
         <Icon name="warning" />
-        {asSentence(job.error?.what ?? "The last solve failed")} {job.error?.remedy}
+        {capital(asSentence(job.error?.what ?? "The last solve failed"))} {job.error?.remedy}
       </p>
     );
   }

@@ -79,7 +79,7 @@ export function applied(state: State, operations: readonly Op[]): State {
         for (const piece of Object.keys(placements)) delete placements[piece];
         Object.assign(placements, op.placements);
         if (op.guides) guides = op.guides;
-        if (op.reference !== undefined) reference = op.reference;
+        if (op.keep_reference === false) reference = op.reference ?? null;
         break;
       default:
         break;
@@ -92,6 +92,19 @@ function withGuide(guides: readonly Guide[], op: Extract<Op, { op: "guide" }>): 
   const others = guides.filter((guide) => guide.id !== op.id);
   if (op.axis === null || op.position_mm === null) return others;
   return [...others, { id: op.id, axis: op.axis, position_mm: op.position_mm }];
+}
+
+/** Operations that hold for the whole project, whatever hypothesis they are made in. */
+const WHOLE: ReadonlySet<Op["op"]> = new Set<Op["op"]>([
+  "describe",
+  "scale",
+  "discard",
+  "picture",
+  "judge",
+]);
+
+export function isForProject({ op }: Op): boolean {
+  return WHOLE.has(op);
 }
 
 /** The pieces after operations that hold for the whole project; the same array where none does. */

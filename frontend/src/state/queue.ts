@@ -7,7 +7,7 @@ import type { EditEvent, EditResult, Hypothesis, Id, Op, Piece, State } from "..
 import { isAttemptShown, showAttempt, showChanged } from "./attempt";
 import { atWork, bench, livePieces, say, select, type Bench } from "./bench";
 import { isMine, randomName, signature } from "./identity";
-import { applied, judgementsAfter, needsPieces, piecesAfter } from "./operations";
+import { applied, isForProject, judgementsAfter, needsPieces, piecesAfter } from "./operations";
 
 type Held = Pick<Bench, "pieces" | "judgements">;
 
@@ -63,6 +63,20 @@ export function leave(): void {
   confirmed = null;
 }
 
+/**
+ * Forgets the changes on their way, as the hypothesis is gone. Answers the operations that hold for
+ * the whole project, which are to be made again, and how many changes had others.
+ */
+export function abandon(): { kept: Op[]; lost: number } {
+  const edits = shown();
+  steps = [];
+  keep();
+  leave();
+  const kept = edits.flatMap(({ operations }) => operations.filter(isForProject));
+  const lost = edits.filter(({ operations }) => !operations.every(isForProject)).length;
+  return { kept, lost };
+}
+
 /** Whether a change can be saved now: the server is there, and can write. */
 function canSave(): boolean {
   const { connected, writable } = bench.get();
@@ -86,7 +100,7 @@ export function resume(p: Id, h: Id): void {
     else steps.push(step);
   }
   if (!steps.length) return;
-  say(`${steps.length} unsaved change${steps.length > 1 ? "s" : ""} found again and saved.`);
+  say(`${steps.length} unsaved change${steps.length > 1 ? "s" : ""} found again.`);
   show();
   void send();
 }
@@ -335,6 +349,7 @@ async function sendFirst(step: Step): Promise<void> {
       await new Promise((done) => setTimeout(done, AGAIN_MS));
       return;
     }
+    atWork();
     drop();
     if (step.kind === "edit")
       steps = steps.filter((one) => one.kind === "edit" || one.of !== step.token);

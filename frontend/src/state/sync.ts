@@ -6,12 +6,15 @@ import type {
   HypothesisSummary,
   Id,
   Job,
+  Op,
   Preview,
   Project,
 } from "../api/types";
 import { takeTyped } from "../parts/typed";
 import { atWork, bench, NOTHING, say, select, type Bench } from "./bench";
-import { begin, hear, holdUnsent, leave, resume, sent } from "./queue";
+import { abandon, begin, edit, hear, holdUnsent, leave, resume, sent } from "./queue";
+
+const AGAIN_MS = 1000;
 
 let stream: EventSource | null = null;
 const waiters = new Map<Id, ((job: Job) => void)[]>();
@@ -33,6 +36,23 @@ export async function tell(work: () => Promise<unknown>, wanted = () => true): P
     const passing = trouble.unreachable || trouble.unwritable;
     if (wanted()) say(trouble.trouble.what, trouble.trouble.remedy, "bad", passing);
     return false;
+  }
+}
+
+/** As `tell`, until the server answers, or another project is open. */
+async function insist(work: () => Promise<unknown>): Promise<void> {
+  const { project } = bench.get();
+  while (bench.get().project?.id === project?.id) {
+    try {
+      await work();
+      if (!bench.get().connected) atWork();
+      return;
+    } catch (trouble) {
+      if (!(trouble instanceof Refusal)) throw trouble;
+      if (!trouble.unreachable) return say(trouble.trouble.what, trouble.trouble.remedy, "bad");
+    }
+    bench.set({ connected: false });
+    await new Promise((done) => setTimeout(done, AGAIN_MS));
   }
 }
 
@@ -137,10 +157,17 @@ function showHypotheses(project: Id, hypotheses: readonly HypothesisSummary[]): 
   const { hypothesis: open } = now;
   if (now.project?.id !== project || !open || !first) return;
   if (hypotheses.some(({ id }) => id === open)) return;
-  const gone = now.hypotheses.find(({ id }) => id === open)?.name ?? "This hypothesis";
-  if (!deletedHere.has(open)) say(`“${gone}” was deleted in another window.`);
+  takeTyped();
+  const { kept, lost } = abandon();
+  carried.push(...kept);
+  const gone = now.hypotheses.find(({ id }) => id === open)?.name;
+  const unsaved = lost ? `${lost} unsaved change${lost > 1 ? "s" : ""} went with it.` : "";
+  if (gone && !deletedHere.has(open)) say(`“${gone}” was deleted in another window.`, unsaved);
   goTo(project, first.id);
 }
+
+/** What was said about pieces and joins in a hypothesis that is gone: made again in the next. */
+const carried: Op[] = [];
 
 async function openHypothesis(id: Id): Promise<void> {
   const { project } = bench.get();
@@ -156,6 +183,7 @@ function enter(project: Id, found: Hypothesis): void {
   leave();
   begin(found, refetch);
   resume(project, found.id);
+  edit(carried.splice(0));
   const address = `#/p/${project}/h/${found.id}`;
   if (location.hash !== address) history.replaceState(null, "", address);
 }
@@ -163,7 +191,7 @@ function enter(project: Id, found: Hypothesis): void {
 async function refetch(): Promise<void> {
   const { project, hypothesis } = bench.get();
   if (!project || !hypothesis) return;
-  await tell(async () => {
+  await insist(async () => {
     await fetchProject(project.id);
     if (!bench.get().hypotheses.some(({ id }) => id === hypothesis)) return;
     const found = await api.hypothesis(project.id, hypothesis);
@@ -207,7 +235,7 @@ function listen(project: Id, sequence: number): void {
 async function hearChange(what: string): Promise<void> {
   const { project } = bench.get();
   if (!project) return;
-  await tell(async () => {
+  await insist(async () => {
     if (what === "pieces") {
       bench.set({ pieces: await api.pieces(project.id) });
       holdUnsent();

@@ -193,7 +193,7 @@ class Jobs:
                 row.state, row.stage, row.finished_at = "cancelled", "", now()
         live = self._live.get(job_id)
         if live is not None:
-            live.cancelled = True
+            live.cancelled, live.stage = True, "cancelling"
         self._tell(row)
         return self._model(row)
 
@@ -329,7 +329,7 @@ class Jobs:
                 if self._stopping:
                     raise
                 if (live := self._live.get(row.id)) is not None:
-                    live.stage = NO_ROOM
+                    live.stage = f"cancelling, {NO_ROOM}" if live.cancelled else NO_ROOM
                 self._tell(row)
                 self._pause()
 
