@@ -300,8 +300,9 @@ def test_one_lost_answer_does_not_mean_that_the_server_is_away(hands: Hands) -> 
     assert page.get_by_text("The server is away").count() == 0
 
 
+@pytest.mark.parametrize("by", ["list", "refusal"])
 def test_what_happened_while_no_call_came_through_is_learnt(
-    hands: Hands, chromium: Browser, server: Server
+    hands: Hands, chromium: Browser, server: Server, by: str
 ) -> None:
     """As when a network is lost for a moment, and the stream lives on."""
     page = hands.page
@@ -312,11 +313,15 @@ def test_what_happened_while_no_call_came_through_is_learnt(
     hands.until("(before) => !location.hash.endsWith(before)", before)
     hands.settle()
     (name,) = hands.well_inside(1)
-    hands.click(name)
     doomed = hands.hypothesis
+    choose(hands, name)
+    if by == "refusal":
+        page.route(re.compile("/hypotheses$"), lambda route: route.abort())
     page.context.set_offline(True)
+    write(hands, "Note", "no line")
+    page.locator(".board").focus()
     page.keyboard.press("ArrowRight")
-    page.get_by_text("1 change kept here").wait_for()
+    page.get_by_text("2 changes kept here").wait_for()
     other = Hands.at(chromium, server)
     other.open_project("Demo")
     other.tab("Versions")
@@ -329,6 +334,7 @@ def test_what_happened_while_no_call_came_through_is_learnt(
     page.get_by_text("“Doomed” was deleted in another window. 1 unsaved change").wait_for()
     hands.until("(doomed) => !location.hash.endsWith(doomed)", doomed)
     hands.wait_saved()
+    assert told(hands)[name]["note"] == "no line"
     assert page.locator(".notice.bad").count() == 0
     other.page.close()
 

@@ -30,7 +30,7 @@ type Back = {
 
 type Step = Edit | Back;
 
-const AGAIN_MS = 1000;
+export const AGAIN_MS = 1000;
 
 let confirmed: State | null = null;
 let steps: Step[] = [];
@@ -350,13 +350,17 @@ async function sendFirst(step: Step): Promise<void> {
       return;
     }
     atWork();
+    if (trouble.status === 404) {
+      // Where the hypothesis is gone, this is where it is learnt, and the step must still be here.
+      await reload();
+      if (inFlight !== step) return;
+    }
     drop();
     if (step.kind === "edit")
       steps = steps.filter((one) => one.kind === "edit" || one.of !== step.token);
     takenBack = [];
+    if (trouble.status !== 409) say(trouble.trouble.what, trouble.trouble.remedy, "bad");
     await reload();
-    const known = bench.get().hypotheses.some(({ id }) => id === hypothesis);
-    if (trouble.status !== 409 && known) say(trouble.trouble.what, trouble.trouble.remedy, "bad");
   }
   show();
 }

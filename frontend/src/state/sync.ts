@@ -12,9 +12,7 @@ import type {
 } from "../api/types";
 import { takeTyped } from "../parts/typed";
 import { atWork, bench, NOTHING, say, select, type Bench } from "./bench";
-import { abandon, begin, edit, hear, holdUnsent, leave, resume, sent } from "./queue";
-
-const AGAIN_MS = 1000;
+import { abandon, AGAIN_MS, begin, edit, hear, holdUnsent, leave, resume, sent } from "./queue";
 
 let stream: EventSource | null = null;
 const waiters = new Map<Id, ((job: Job) => void)[]>();
