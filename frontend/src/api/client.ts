@@ -50,19 +50,25 @@ async function call<T>(method: string, path: string, body?: unknown): Promise<T>
   try {
     answer = await fetch(path, options);
   } catch {
-    throw new Refusal(0, {
-      what: "The workbench's server does not answer.",
-      remedy: "Start it again with “reassembly serve”; nothing saved is lost.",
-    });
+    throw unanswered();
   }
   if (answer.status === 204) return undefined as T;
-  const said: unknown = await answer.json().catch(() => null);
+  const said: unknown = await answer.json().catch(() => undefined);
   if (!answer.ok) throw new Refusal(answer.status, troubleIn(said, answer.status));
+  // The server died, or the line was lost, in the middle of its words.
+  if (said === undefined) throw unanswered();
   return said as T;
 }
 
+function unanswered(): Refusal {
+  return new Refusal(0, {
+    what: "The workbench's server does not answer.",
+    remedy: "Start it again with “reassembly serve”; nothing saved is lost.",
+  });
+}
+
 function troubleIn(said: unknown, status: number): Trouble {
-  const told = said as Partial<Trouble> | null;
+  const told = said as Partial<Trouble> | null | undefined;
   if (typeof told?.what === "string") return { what: told.what, remedy: told.remedy ?? "" };
   return { what: `The server refused this (${status}).`, remedy: "Reload the page and try again." };
 }
