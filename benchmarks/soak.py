@@ -311,8 +311,11 @@ def ended(process: subprocess.Popen[bytes], within_s: float) -> bool:
 def caught_writing(process: subprocess.Popen[bytes], out: Path) -> bool:
     """Waits until something is half written; False if the process ends before that."""
     while process.poll() is None:
-        if any(half_written(path.relative_to(out)) for path in out.rglob("*")):
-            return True
+        # `os.walk`, unlike `rglob`, takes no offence at folders that are renamed under its eyes.
+        for folder, folders, files in os.walk(out):
+            inside = Path(folder).relative_to(out)
+            if any(half_written(inside / name) for name in (*folders, *files)):
+                return True
         time.sleep(0.0005)
     return False
 

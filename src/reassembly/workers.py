@@ -24,6 +24,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from multiprocessing import connection, get_context
 from os import PathLike
@@ -444,10 +445,11 @@ def _on_cluster(
     try:
         while waiting or busy:
             _check_there(machines)
-            wanted = min(_room(ray, workers, gpu), len(waiting) + len(busy))
+            room = _answer(partial(_room, ray, workers, gpu), machines)
+            wanted = min(room, len(waiting) + len(busy))
             for _ in range(wanted - len(starting) - len(idle) - len(busy)):
                 # Not by `ray.put`: for an object whose machine ends, Ray ends this process.
-                hand = actor.remote(function, prepare)
+                hand = _answer(partial(actor.remote, function, prepare), machines)
                 starting[hand.begin.remote(machines.home, machines.token, versions)] = hand
             while idle and waiting:
                 hand, task = idle.pop(), waiting.popleft()
@@ -536,6 +538,23 @@ def _check_there(machines: Cluster, settle_s: float = 0.0) -> None:
             if time.monotonic() > until:
                 raise _head_gone(machines) from error
         time.sleep(LOOK_EVERY_S)
+
+
+def _answer(question: Callable[[], R], machines: Cluster) -> R:
+    """What the head of the cluster answers; raises if it goes while it is asked, where Ray itself
+    would wait until it ends this process."""
+    answer: Future[R] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(question())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()  # A pool's would be waited for at the end.
+    while not wait([answer], LOOK_EVERY_S).done:
+        _check_there(machines)
+    return answer.result()
 
 
 def _lives(process: psutil.Process) -> bool:
