@@ -25,7 +25,7 @@ import typer
 
 from reassembly._defaults import DEFAULT_SOLVER
 from reassembly._version import __version__
-from reassembly.errors import InputError, InputWarning
+from reassembly.errors import InputError, InputWarning, causes
 
 if TYPE_CHECKING:
     from reassembly.depot.search import Candidate
@@ -1538,8 +1538,7 @@ def _fate(error: BaseException) -> InputError | None:
     neighbour."""
     from reassembly.io.files import disk_error
 
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in causes(error):
         kind, text = type(cause).__name__, str(cause)
         if (told := disk_error(cause)) is not None:
             return told
@@ -1557,7 +1556,6 @@ def _fate(error: BaseException) -> InputError | None:
         if kind in {"RuntimeError", "AcceleratorError"} and ("CUDA" in text or "cuDNN" in text):
             remedy = "See what nvidia-smi says, then repeat the command, or use --device cpu"
             return InputError(f"the GPU is gone or failed ({text.splitlines()[0]})", remedy)
-        cause = cause.__cause__ or cause.__context__
     return None
 
 

@@ -5,9 +5,10 @@ Only `InputError` is expected; commands print its one line and exit with 2.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from os import PathLike
 
-__all__ = ["InputError", "InputWarning"]
+__all__ = ["InputError", "InputWarning", "causes"]
 
 
 class InputError(ValueError):
@@ -30,3 +31,11 @@ class InputError(ValueError):
 
 class InputWarning(UserWarning):
     """Part of the input is doubtful or was left out; the rest is used."""
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, then what led to it, back to the first."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__

@@ -166,12 +166,7 @@ def test_a_branch_leaves_the_trunk_alone(hands: Hands) -> None:
     page = hands.page
     (name,) = hands.well_inside(1)
     trunk = hands.placed()
-    page.get_by_role("button", name="Branch this hypothesis").first.click()
-    page.keyboard.type("Upside down")
-    before = hands.hypothesis
-    page.keyboard.press("Enter")
-    hands.until("(before) => !location.hash.endsWith(before)", before)
-    hands.settle()
+    hands.branch("Upside down")
     hands.click(name)
     page.keyboard.press("ArrowRight")
     hands.wait_saved()
@@ -326,12 +321,7 @@ def test_a_hypothesis_deleted_in_another_window_is_left(
 ) -> None:
     page = hands.page
     trunk = hands.placed()
-    page.get_by_role("button", name="Branch this hypothesis").first.click()
-    page.keyboard.type("Doomed")
-    before = hands.hypothesis
-    page.keyboard.press("Enter")
-    hands.until("(before) => !location.hash.endsWith(before)", before)
-    hands.settle()
+    hands.branch("Doomed")
     doomed = hands.hypothesis
     # What is being typed about a piece is about the piece, not about the hypothesis.
     (noted,) = hands.well_inside(1)
@@ -341,10 +331,7 @@ def test_a_hypothesis_deleted_in_another_window_is_left(
     page.keyboard.type("with straw")
     other = Hands.at(chromium, server)
     other.open_project("Demo")
-    other.tab("Versions")
-    versions = other.page.locator(".version", has=other.page.get_by_text("Doomed", exact=True))
-    versions.get_by_role("button", name="Delete").click()
-    other.page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    other.delete_hypothesis("Doomed")
     page.get_by_text("“Doomed” was deleted in another window.").wait_for()
     # Whoever deletes is not told.
     assert other.page.get_by_text("was deleted in another window").count() == 0

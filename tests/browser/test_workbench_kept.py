@@ -309,12 +309,7 @@ def test_what_happened_while_no_call_came_through_is_learnt(
 ) -> None:
     """As when a network is lost for a moment, and the stream lives on."""
     page = hands.page
-    page.get_by_role("button", name="Branch this hypothesis").first.click()
-    page.keyboard.type("Doomed")
-    before = hands.hypothesis
-    page.keyboard.press("Enter")
-    hands.until("(before) => !location.hash.endsWith(before)", before)
-    hands.settle()
+    hands.branch("Doomed")
     (name,) = hands.well_inside(1)
     doomed = hands.hypothesis
     choose(hands, name)
@@ -327,11 +322,7 @@ def test_what_happened_while_no_call_came_through_is_learnt(
     page.get_by_text("2 changes kept here").wait_for()
     other = Hands.at(chromium, server)
     other.open_project("Demo")
-    other.tab("Versions")
-    gone = other.page.locator(".version", has=other.page.get_by_text("Doomed", exact=True))
-    gone.get_by_role("button", name="Delete").click()
-    other.page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    gone.wait_for(state="detached")
+    other.delete_hypothesis("Doomed")
     page.wait_for_timeout(1500)
     page.context.set_offline(False)
     page.get_by_text("“Doomed” was deleted in another window. 1 unsaved change").wait_for()

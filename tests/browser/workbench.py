@@ -240,6 +240,22 @@ class Hands:
         expect(shown).to_have_value(self.hypothesis)
         self.settle()
 
+    def branch(self, name: str) -> None:
+        """Branches the open hypothesis, and goes there."""
+        self.page.get_by_role("button", name="Branch this hypothesis").first.click()
+        self.page.keyboard.type(name)
+        before = self.hypothesis
+        self.page.keyboard.press("Enter")
+        self.until("(before) => !location.hash.endsWith(before)", before)
+        self.settle()
+
+    def delete_hypothesis(self, name: str) -> None:
+        self.tab("Versions")
+        row = self.page.locator(".version", has=self.page.get_by_text(name, exact=True))
+        row.get_by_role("button", name="Delete").click()
+        self.page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        row.wait_for(state="detached")
+
     def settle(self) -> None:
         """Until the board stands still with all its pictures."""
         self.until("() => window.reassembly?.board?.ready")

@@ -288,8 +288,10 @@ class Jobs:
                 self._complete(row, message[1])
                 return
             elif message[0] == "full":
-                self._wait_for_room(row, live)
-                worker.give(payload)  # One that was cancelled meanwhile is so at once.
+                if not self._waited_for_room(row, live):
+                    self._end(row, "cancelled")
+                    return
+                worker.give(payload)
             else:
                 self._end(row, "failed", error=(message[1], message[2]))
                 return
@@ -333,8 +335,8 @@ class Jobs:
                 self._tell(row)
                 self._pause()
 
-    def _wait_for_room(self, row: db.JobRow, live: _Live) -> None:
-        """Until a job that met a full disk may begin again, or need not."""
+    def _waited_for_room(self, row: db.JobRow, live: _Live) -> bool:
+        """Waits until a job that met a full disk may begin again; False if it is cancelled."""
         before, until = self._free_bytes(), time.monotonic() + AGAIN_S
         live.fraction, live.stage = 0.0, NO_ROOM
         self._tell(row)
@@ -343,6 +345,7 @@ class Jobs:
             if self._free_bytes() >= before + ROOM_BYTES:
                 break
         live.started = time.monotonic()
+        return not live.cancelled
 
     def _free_bytes(self) -> int:
         return shutil.disk_usage(self.store.folder).free

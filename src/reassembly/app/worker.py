@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from reassembly.errors import InputError, InputWarning
+from reassembly.errors import InputError, InputWarning, causes
 from reassembly.io.files import DISK_FULL, disk_error
 from reassembly.solvers.base import Cancelled
 
@@ -131,13 +131,11 @@ def _outcome(task: Task) -> tuple[Any, ...]:
 def _failure(error: Exception) -> tuple[str, ...]:
     # First what the disk itself said: what our writers made of it is for the command line, and
     # names temporary files.
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in causes(error):
         if getattr(cause, "errno", None) in DISK_FULL:
             return ("full",)
         if (told := disk_error(cause)) is not None:
             return "failed", told.what, UNWRITTEN
-        cause = cause.__cause__ or cause.__context__
     if isinstance(error, InputError):
         # Its path lies within the workspace, and means nothing to a person but by its end.
         name = "" if error.path is None else f"{Path(error.path).name}: "
