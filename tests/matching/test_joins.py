@@ -45,7 +45,7 @@ def found(puzzle, finder):
 
 def test_joins_come_best_first_with_figures_in_mm(puzzle, found):
     sure = [join.probability for join in found]
-    assert sure == sorted(sure, reverse=True) and sure[-1] > 0 and sure[0] < 1
+    assert sure == sorted(sure, reverse=True) and sure[-1] >= 0 and sure[0] < 1
     pairs = [frozenset((j.first, j.second)) for j in found]
     assert len(set(pairs)) == 3 and max(map(pairs.count, pairs)) <= 4
     for join in found:
@@ -136,7 +136,25 @@ def test_placements_that_are_one_to_a_person_are_told_once(puzzle, rims):
     (motion,) = touching_motions(rims[a], rims[b], 1)
     motions = motion + np.array([[0.0, 0.0, 0.0], [0.05, 2.0, 0.0], [1.0, 0.0, 0.0]])
     judged = Judged(a, b, motions, motions, np.zeros(3), np.array([0.9, 0.8, 0.7]))
-    assert [join.probability for join in joins_of(rims, judged)] == [0.9, 0.7]
+    assert [join.probability for join in joins_of(rims, judged)] == pytest.approx([0.9, 0.1])
+
+
+def test_ways_to_join_a_pair_share_one_probability(puzzle, rims):
+    a, b = puzzle.ids[:2]
+    motions = touching_motions(rims[a], rims[b], 4)
+    for own, told in (
+        ([0.995, 0.84, 0.3, 0.2], [0.995, 0.005, 0.0, 0.0]),
+        ([0.5, 0.3, 0.25, 0.1], [0.5, 0.3, 0.2, 0.0]),
+        ([0.4, 0.2, 0.1, 0.05], [0.4, 0.2, 0.1, 0.05]),
+    ):
+        judged = Judged(a, b, motions, motions, np.zeros(4), np.array(own))
+        joins = joins_of(rims, judged)
+        assert [join.probability for join in joins] == pytest.approx(told)
+        assert sum(join.probability for join in joins) <= 1.0 + 1e-12
+        # What was rejected is not true, and takes nothing away.
+        second, *_ = joins_of(rims, judged, [joins[0]])
+        assert second.pose == joins[1].pose and second.probability == own[1]
+        assert judged.probability.tolist() == own
 
 
 def test_joins_are_told_where_the_pieces_belong(puzzle, rims):
@@ -155,7 +173,7 @@ def test_joins_are_told_where_the_pieces_belong(puzzle, rims):
 def test_what_is_judged_is_told_as_poses(puzzle, rims):
     a, b = puzzle.ids[:2]
     motions = touching_motions(rims[a], rims[b], 5)
-    chances = np.linspace(0.9, 0.1, 5)
+    chances = np.linspace(0.3, 0.1, 5)
     judged = Judged(a, b, motions, motions, np.zeros(5), chances)
     joins = joins_of(rims, judged, limit=3)
     assert [j.probability for j in joins] == pytest.approx(chances[:3])

@@ -62,7 +62,8 @@ class Join:
     pose: Pose
     """Carries the second piece into the first one's own frame."""
     probability: float
-    """That the two pieces join so."""
+    """That the two pieces join so; of several ways to join them, those told together sum to at most
+    1."""
     gap_mm: float
     """Mean distance of the two rims where they touch."""
     overlap_mm2: float
@@ -407,16 +408,23 @@ def joins_of(
     rims: Mapping[str, Rim], judged: Judged, rejected: Sequence[Join] = (), limit: int | None = None
 ) -> list[Join]:
     """Placements of a pair as joins, where the verifier thinks that the pieces belong, best first:
-    none that was rejected, and of those that are the same to a person the best."""
+    none that was rejected, and of those that are the same to a person the best.
+
+    At most one of them is true: the first keeps its probability, which is the calibrated one, and
+    each further one has at most what those before it leave.
+    """
     a, b = judged.fixed, judged.moving
     found: list[Join] = []
+    rest = 1.0
     for k in unrefused(rims, judged, rejected):
         pose = pose_of(judged.corrected[k], rims[a], rims[b])
         if any(same_place(pose, join.pose, rims[b].centre_mm) for join in found):
             continue
         _, figures = strips(rims[a], rims[b], judged.corrected[k][None])
         contact, gap, _, overlap, _ = figures[0].tolist()
-        found.append(Join(a, b, pose, float(judged.probability[k]), gap, overlap, contact))
+        probability = min(float(judged.probability[k]), rest)
+        rest -= probability
+        found.append(Join(a, b, pose, probability, gap, overlap, contact))
         if limit is not None and len(found) >= limit:
             break
     return found
