@@ -189,9 +189,11 @@ def demo(
 @app.command()
 def serve(
     workspace: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Folder of the workbench's projects.", show_default="one in your home folder"
+            metavar="PATH",
+            help="Folder of the workbench's projects.",
+            show_default="one in your home folder",
         ),
     ] = None,
     host: Annotated[
@@ -206,7 +208,19 @@ def serve(
     """Reassemble in the browser: people decide, solvers propose."""
     from reassembly.app.server import serve as serve_workbench
 
-    serve_workbench(workspace, host=host, port=port, browser=not no_browser, demo=demo, say=_say)
+    # As a path, nothing would be the current folder.
+    if workspace is not None and not workspace.strip():
+        raise InputError(
+            "--workspace names no folder", "Name one, or leave it out for the one in your home"
+        )
+    serve_workbench(
+        None if workspace is None else Path(workspace),
+        host=host,
+        port=port,
+        browser=not no_browser,
+        demo=demo,
+        say=_say,
+    )
 
 
 @app.command()

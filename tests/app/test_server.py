@@ -320,6 +320,22 @@ def test_a_taken_port_and_a_file_as_workspace_are_explained(server: Live, tmp_pa
         assert "--host" not in arguments or "--port" not in result.stderr
 
 
+@pytest.mark.parametrize("option", ["--workspace", "--host"])
+@pytest.mark.parametrize("nothing", ["", " "])
+def test_a_workspace_or_host_without_a_name_is_refused(
+    option: str, nothing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    workspace = [] if option == "--workspace" else ["--workspace", "w"]
+    command = [sys.executable, "-m", "reassembly.cli", "serve", "--no-browser", "--port", "0"]
+    result = subprocess.run(
+        [*command, *workspace, option, nothing], capture_output=True, text=True, timeout=30
+    )
+    assert result.returncode == 2, result.stderr
+    assert result.stderr.startswith(f"error: {option} names no ") and result.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal for one process")
 def test_an_interrupted_server_says_so_and_is_no_error(tmp_path: Path) -> None:
     server = Live(tmp_path / "w")

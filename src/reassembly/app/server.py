@@ -41,6 +41,9 @@ KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 """Said here, since on Windows any program may have told the system otherwise."""
 ELSEWHERE = {errno.EADDRNOTAVAIL, getattr(errno, "WSAEADDRNOTAVAIL", errno.EADDRNOTAVAIL)}
 """What the system says of an address that it does not have."""
+OTHER_HOSTS = (
+    "Leave --host out for this machine alone, or open it to the network with --host 0.0.0.0"
+)
 
 TOO_MANY_FILES = "Too many files"
 """What the parser of forms says, which counts before we do."""
@@ -212,6 +215,8 @@ class _Server(uvicorn.Server):
 
 def _listen(host: str, port: int) -> socket.socket:
     """Takes the port before anything else is done."""
+    if not host.strip():
+        raise InputError("--host names no address", OTHER_HOSTS)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Named as TCP, since only then asyncio sends small answers at once.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -227,8 +232,7 @@ def _listen(host: str, port: int) -> socket.socket:
         if isinstance(error, socket.gaierror) or getattr(error, "errno", None) in ELSEWHERE:
             raise InputError(
                 f"cannot listen on {host}: it is no address of this machine",
-                "Leave --host out for this machine alone, or open it to the network with "
-                "--host 0.0.0.0",
+                OTHER_HOSTS,
             ) from error
         raise InputError(
             f"cannot listen on {host}, port {port} ({error})",
