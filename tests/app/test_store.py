@@ -358,6 +358,18 @@ def test_the_last_hypothesis_stays_and_a_deleted_project_is_gone(bench: Bench) -
     assert bench.heard[-1][1][0] == "gone"
 
 
+def test_the_list_of_projects_counts_the_pieces_that_are_not_discarded(bench: Bench) -> None:
+    for gone, piece in enumerate(bench.ids, start=1):
+        bench.edit(Discard(piece=piece, discarded=True))
+        (listed,) = bench.store.projects()
+        assert listed.pieces == len(bench.ids) - gone
+    # One whose pieces were brought in and all discarded is no draft.
+    draft = bench.store.add_project("Draft", draft=True)
+    assert len(bench.store.projects()) == 1
+    bench.store.add_pieces(draft, [{**_piece("x", "0" * 64), "discarded": True}], [])
+    assert {p.id: p.pieces for p in bench.store.projects()} == {bench.project: 0, draft: 0}
+
+
 def test_pictures_are_forgotten_only_when_nothing_can_bring_them_back(bench: Bench) -> None:
     a = bench.ids[0]
     bench.edit(SetPicture(piece=a, picture="1" * 64))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import func, select
+from sqlalchemy import ColumnExpressionArgument, func, select
 from sqlalchemy.orm import Session
 
 from reassembly.app import database as db
@@ -144,10 +144,12 @@ def events_of(project_id: str, hypothesis_id: str) -> Any:
 
 
 def count_by_project(
-    session: Session, table: type[db.PieceRow] | type[db.HypothesisRow]
+    session: Session,
+    table: type[db.PieceRow] | type[db.HypothesisRow],
+    *such: ColumnExpressionArgument[bool],
 ) -> dict[str, int]:
-    """How many rows each project has."""
-    query = select(table.project_id, func.count()).group_by(table.project_id)
+    """How many rows each project has, of those that meet all conditions."""
+    query = select(table.project_id, func.count()).where(*such).group_by(table.project_id)
     return {row[0]: row[1] for row in session.execute(query)}
 
 

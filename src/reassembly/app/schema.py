@@ -150,6 +150,7 @@ class ProjectSummary(BaseModel):
     imported_at: str | None
     """When it came out of a project file, if it did."""
     pieces: int
+    """Without the discarded ones."""
     hypotheses: int
 
 

@@ -73,6 +73,7 @@ class Store:
         """The last changed first; without those whose first import has brought nothing in."""
         with self.reading() as session:
             pieces = rows.count_by_project(session, db.PieceRow)
+            discarded = rows.count_by_project(session, db.PieceRow, db.PieceRow.discarded)
             hypotheses = rows.count_by_project(session, db.HypothesisRow)
             newest = select(db.ProjectRow).order_by(db.ProjectRow.changed_at.desc())
             return [
@@ -82,7 +83,7 @@ class Store:
                     created_at=row.created_at,
                     changed_at=row.changed_at,
                     imported_at=row.imported_at,
-                    pieces=pieces.get(row.id, 0),
+                    pieces=pieces.get(row.id, 0) - discarded.get(row.id, 0),
                     hypotheses=hypotheses.get(row.id, 0),
                 )
                 for row in session.scalars(newest)
