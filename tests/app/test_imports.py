@@ -366,6 +366,35 @@ def test_what_cannot_be_read_is_named_and_the_rest_comes_in(server: Live) -> Non
     assert job["error"]["remedy"]
 
 
+def _refusal(server: Live, files: dict[str, bytes]) -> dict[str, str]:
+    """What is said of files in which there is no piece."""
+    project, _ = server.project()
+    upload = server.send(project, files)
+    assert not any(file["error"] for file in upload["files"])
+    request = {"upload": upload["id"], "mm_per_px": 0.5}
+    job = server.wait(server.post(f"/projects/{project}/imports", request)["job"], "failed")
+    error: dict[str, str] = job["error"]
+    return error
+
+
+def test_where_nothing_can_be_read_the_reason_of_each_file_is_told(server: Live) -> None:
+    clear = _encoded(np.zeros((60, 60, 4), np.uint8), "PNG")
+    dot = _encoded(np.zeros((1, 1, 3), np.uint8), "PNG")
+    grey = _encoded(np.full((200, 200, 3), 128, np.uint8), "JPEG")
+    begin, plain = "no piece could be read: ", "no piece stands out from its ground"
+    told = _refusal(server, {"clear.png": clear})
+    assert told["what"] == f"{begin}clear.png: this picture is fully transparent"
+    assert told["remedy"] == "Export the fragment with its colours"
+    assert "dot.png: there is no plain ground" in _refusal(server, {"dot.png": dot})["what"]
+    assert _refusal(server, {"No. 1.jpg": grey})["what"] == f"{begin}No. 1.jpg: {plain}"
+    told = _refusal(server, {"a.png": clear, "No. 1.jpg": grey})
+    assert "a.png: this picture is fully transparent" in told["what"]
+    assert f"No. 1.jpg: {plain}" in told["what"] and told["remedy"] not in told["what"]
+    told = _refusal(server, {f"{k}.png": clear for k in range(14)})
+    assert told["what"].count("fully transparent") == 3 and "; and 11 more" in told["what"]
+    assert told["remedy"] == "Export the fragment with its colours"
+
+
 def test_a_piece_with_a_second_part_says_so_in_the_pages_words(server: Live) -> None:
     rgba = np.zeros((200, 300, 4), np.uint8)
     cv2.circle(rgba, (90, 100), 70, (90, 120, 200, 255), -1)

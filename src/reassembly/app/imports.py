@@ -33,6 +33,8 @@ __all__ = ["import_reference", "import_upload", "inspect_upload", "piece_id", "s
 
 CHUNK = 12
 """Pictures read at a time, so that memory does not grow with their number."""
+MOST_REASONS = 3
+"""Files of which it is told why they could not be read, where none could."""
 LOOKED_AT = 24
 """Pictures that are looked at before the import; of more, only the headers."""
 PREVIEW_PX, CUT_OUT_PREVIEW_PX = 2048, 512
@@ -268,6 +270,8 @@ class _Harvest:
     """About every piece whose scale they gave."""
     pieces: list[dict[str, Any]] = field(default_factory=list)
     pictures: list[dict[str, Any]] = field(default_factory=list)
+    unread: list[tuple[str, str]] = field(default_factory=list)
+    """Of pictures without a piece: which and why, and what to do."""
 
     def keep(self, found: Sequence[_Found]) -> None:
         """Stores pieces, several at a time: most of the work is compressing pictures."""
@@ -382,10 +386,20 @@ def import_upload(task: Task) -> dict[str, Any]:
         _take_chunk(root, chunk, harvest, mm_per_px, origin)
         done += len(chunk)
     if not harvest.pieces:
-        raise InputError("no piece could be read", "Look at the files' warnings")
+        raise _nothing_read(harvest.unread)
     _tell_of_scales([piece["scale_origin"] for piece in harvest.pieces])
     task.report(1.0, "done")
     return {"pieces": harvest.pieces, "pictures": harvest.pictures}
+
+
+def _nothing_read(unread: Sequence[tuple[str, str]]) -> InputError:
+    every = list(dict.fromkeys(why for why, _ in unread))
+    reasons = every[:MOST_REASONS]
+    if (more := len(every) - len(reasons)) > 0:
+        reasons.append(f"and {more} more")
+    remedies = {remedy for _, remedy in unread}
+    remedy = remedies.pop() if len(remedies) == 1 else "Replace these files, or choose others"
+    return InputError(f"no piece could be read: {'; '.join(reasons)}", remedy)
 
 
 def _tell_of_scales(origins: Sequence[str]) -> None:
@@ -495,7 +509,8 @@ def _take_chunk(
         for sidecar in sidecars:
             if sidecar.is_file():
                 shutil.copyfile(sidecar, folder / sidecar.name)
-        fragments, doubts = _load(folder, mm_per_px)
+        fragments, doubts, unread = _load(folder, mm_per_px)
+        harvest.unread += unread
         found = []
         for fragment in sorted(fragments, key=_natural):
             filename = str(fragment.metadata["filename"])
@@ -506,11 +521,14 @@ def _take_chunk(
         harvest.keep(found)
 
 
-def _load(folder: Path, mm_per_px: float | None) -> tuple[Sequence[Fragment], dict[str, list[str]]]:
-    """The fragments of a folder, and by file what is doubtful about it. The rest is warned of."""
+def _load(
+    folder: Path, mm_per_px: float | None
+) -> tuple[Sequence[Fragment], dict[str, list[str]], list[tuple[str, str]]]:
+    """The fragments of a folder; by file, what is doubtful about it; and where there is no fragment
+    at all, why, and what to do. What is not read is also warned of."""
     names = {path.name for path in folder.iterdir()}
     fragments: Sequence[Fragment] = ()
-    refusal = None
+    unread: list[tuple[str, str]] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InputWarning)
         try:
@@ -519,10 +537,10 @@ def _load(folder: Path, mm_per_px: float | None) -> tuple[Sequence[Fragment], di
         except InputError as error:
             # All of these are unreadable; others may not be.
             where = "" if error.path is None else f"{Path(error.path).name}: "
-            refusal = f"{where}{error.what}. {error.remedy}."
+            unread.append((f"{where}{error.what}", error.remedy))
     doubts: dict[str, list[str]] = {}
-    if refusal is not None:
-        warnings.warn(refusal, InputWarning)
+    for what, remedy in unread:
+        warnings.warn(f"{what}. {remedy}.", InputWarning)
     read = {str(f.metadata["filename"]) for f in fragments}
     for warning in caught:
         text = str(warning.message).removeprefix(str(folder)).lstrip("\\/")
@@ -534,7 +552,10 @@ def _load(folder: Path, mm_per_px: float | None) -> tuple[Sequence[Fragment], di
             doubts.setdefault(about, []).append(doubt)
         else:
             warnings.warn(text, InputWarning)
-    return fragments, doubts
+            if not fragments:
+                what, _, remedy = text[len(about) :].removesuffix(".").partition(". ")
+                unread.append((f"{about}{what}", remedy))
+    return fragments, doubts, unread
 
 
 def _cut_tray(
