@@ -14,7 +14,7 @@ import pytest
 from shapely import box, unary_union
 
 from reassembly.app import database as db
-from reassembly.app.operations import Placement, Planar
+from reassembly.app.operations import Discard, Place, Placement, Planar
 from reassembly.app.pictures import keep_cut_out
 from reassembly.app.puzzles import pose_of
 from reassembly.app.solving import _joins, contradicted, distinct, joins_some, ranked, spread_out
@@ -128,8 +128,10 @@ def test_locked_pieces_stay_and_steer_and_the_unplaced_join_them(server: Live) -
     loose = next(i for i in placed if i not in (first, second, rest[-1]))
     moved = {"op": "place", "piece": loose, "x_mm": 500.0, "y_mm": 500.0, "island": 1}
     server.edit(project, hypothesis, {"op": "unplace", "piece": rest[-1]}, moved)
-    server.wait(_solve(server, project, hypothesis, scope="unplaced"))
+    solved = server.wait(_solve(server, project, hypothesis, scope="unplaced"))
     last = server.get(f"/projects/{project}/hypotheses/{hypothesis}")["state"]["placements"]
+    best = solved["result"]["proposals"][0]
+    assert best["left"] == [] and best["unplaced"] == [i for i in last if not last[i]["placed"]]
     assert (last[loose]["x_mm"], last[loose]["y_mm"]) == (500.0, 500.0)
 
 
@@ -406,6 +408,22 @@ def test_a_deleted_project_takes_its_jobs_along(server: Live) -> None:
     server.wait(job)
 
 
+def test_a_deleted_hypothesis_ends_its_jobs_and_no_others(server: Live) -> None:
+    project, first, job = _start(server, 6, solver=SLOW_SOLVER)
+    waiting = _solve(server, project, first)
+    _until(server, job, "running")
+    path = f"/api/projects/{project}/hypotheses"
+    # The last one stays, and so does what is done to it.
+    assert server.client.delete(f"{path}/{first}").status_code == 409
+    second = server.post(f"/projects/{project}/hypotheses", {"name": "Another"})["id"]
+    other = _solve(server, project, second)
+    assert server.get(f"/jobs/{job['id']}")["state"] == "running"
+    assert server.client.delete(f"{path}/{first}").status_code == 204
+    assert server.get(f"/jobs/{waiting['id']}")["state"] == "cancelled"
+    server.wait(job, "cancelled", 10.0)
+    assert server.wait(other)["result"]["applied_revision"] == 1
+
+
 def _join(first: str, second: str, x_mm: float, rotation_deg: float = 0.0) -> dict[str, Any]:
     pose = {"x_mm": x_mm, "y_mm": 0.0, "rotation_deg": rotation_deg}
     return {"first": first, "second": second, "pose": pose}
@@ -609,6 +627,57 @@ def test_an_answer_moves_what_it_saw_and_nothing_else() -> None:
     assert only.placements[d] == now[d]
     kept = proposal_operation(now, poses, {a, b, c, d}, {"pieces": None, "scope": "unplaced"})
     assert {i: p.x_mm for i, p in kept.placements.items()} == {a: 1.0, b: 2.0, c: 3.0, d: 4.0}
+
+
+def test_an_answer_tells_what_stays_unplaced_and_what_it_left_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path, lambda *_: None)
+    project = store.add_project("Test")
+    (hypothesis,) = store.hypotheses(project)
+    rgb, mask = np.full((20, 20, 3), 90, np.uint8), np.ones((20, 20), bool)
+    picture = keep_cut_out(tmp_path / "images", rgb, mask)
+    columns = {"mm_per_px": 0.5, "scale_origin": "option", "picture": picture["sha256"]}
+    frame = {"frame_width_px": 20, "frame_height_px": 20, "left_px": 0, "top_px": 0}
+    held, moved, new, dragged, none, gone = ids = [f"{k:012x}" for k in range(6)]
+    pieces = [{"id": i, "name": i, "warnings": [], **columns, **frame} for i in ids]
+    store.add_pieces(project, pieces, [picture])
+    # Before the solve, the first two were placed; while it ran, a person has moved the second,
+    # placed the fourth and discarded the last.
+    store.edit(
+        project,
+        hypothesis.id,
+        [
+            Place(piece=held, x_mm=1.0, rotation_deg=33.3),
+            Place(piece=moved, x_mm=3.0),
+            Place(piece=dragged, x_mm=4.0),
+            Discard(piece=gone, discarded=True),
+        ],
+    )
+    pose = {"y_mm": 0.0, "rotation_deg": 0.0, "island": 1, "confidence": None}
+    turned = pose_of(_at(1.0, rotation_deg=33.3).model_dump()).rotation_deg
+    poses = {
+        held: {**pose, "x_mm": 1.0, "rotation_deg": turned},
+        **{i: {**pose, "x_mm": x} for i, x in ((moved, 2.0), (new, 9.0), (dragged, 9.0))},
+    }
+    result = {
+        "proposals": [{"confidence": None, "poses": poses}, {"confidence": None, "poses": {}}],
+        "asked": [new, dragged, none, gone],
+        "joins": None,
+        "basis": None,
+        "warnings": [],
+    }
+    settings = {"pieces": None, "scope": "unplaced", "solver": "greedy", "apply": True}
+    job = db.JobRow(id=12 * "b", project_id=project, hypothesis_id=hypothesis.id, settings=settings)
+    best, other = Tasks(store, tmp_path).finish["solve"](job, result)["proposals"]
+    assert (best["unplaced"], best["left"]) == ([none], [moved, dragged])
+    assert (other["unplaced"], other["left"]) == ([new, none], [])
+    after = store.state(project, hypothesis.id).placements
+    assert {i: p.x_mm for i, p in after.items() if p.placed} == {
+        held: 1.0,
+        moved: 3.0,
+        new: 9.0,
+        dragged: 4.0,
+    }
+    store.close()
 
 
 @pytest.mark.parametrize("number", [1, 2])

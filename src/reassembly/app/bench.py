@@ -79,6 +79,11 @@ class Workbench:
         self.store.delete_project(project_id)
         self._forget_pictures()
 
+    def delete_hypothesis(self, project_id: str, hypothesis_id: str) -> None:
+        """Removes a hypothesis and ends its jobs; where it must stay, they go on."""
+        self.store.delete_hypothesis(project_id, hypothesis_id)
+        self.jobs.cancel_all(project_id, hypothesis_id)
+
     def demo(self) -> str:
         """The id of the project with the painted puzzle, which is made if it is missing."""
         from reassembly.app.demo import add_demo

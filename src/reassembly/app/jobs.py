@@ -197,9 +197,11 @@ class Jobs:
         self._tell(row)
         return self._model(row)
 
-    def cancel_all(self, project_id: str) -> None:
+    def cancel_all(self, project_id: str, hypothesis_id: str | None = None) -> None:
+        """Those of a project, or of one of its hypotheses only."""
         for job in self.of_project(project_id, most=MOST_QUEUED, states=ACTIVE):
-            self.cancel(job.id)
+            if hypothesis_id in (None, job.hypothesis):
+                self.cancel(job.id)
 
     # The lanes' threads
 

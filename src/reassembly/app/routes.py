@@ -125,7 +125,7 @@ def rename_hypothesis(
 @router.delete("/projects/{project}/hypotheses/{hypothesis}", status_code=204)
 def delete_hypothesis(request: Request, project: ProjectId, hypothesis: HypothesisId) -> None:
     """Removes a hypothesis with its history; the last one stays."""
-    bench(request).store.delete_hypothesis(project, hypothesis)
+    bench(request).delete_hypothesis(project, hypothesis)
 
 
 @router.post("/projects/{project}/hypotheses/{hypothesis}/edits")

@@ -49,8 +49,9 @@ def solve_pieces(task: Task) -> dict[str, Any]:
     accepted join of which one takes no part), `trust` (what is less sure is left out).
 
     Returns:
-        `proposals`, the best first: each `confidence` and, by id, where pieces lie; `joins` as
-        `search_joins` has them, where the solver has found all of them on its way.
+        `proposals`, the best first: each `confidence` and, by id, where pieces lie; `asked`, the
+        ids of pieces that were to be placed; `joins` as `search_joins` has them, where the solver
+        has found all of them on its way.
     """
     payload = task.payload
     task.report(0.0, "reading pictures")
@@ -92,6 +93,7 @@ def solve_pieces(task: Task) -> dict[str, Any]:
             }
             for assembly in ranked((answer, *answer.alternatives), puzzle, fixed)
         ],
+        "asked": [i for i in puzzle.ids if i not in fixed],
         "joins": _listed([*told["accepted"], *told["rejected"], *found])
         if told and payload["whole"]
         else None,

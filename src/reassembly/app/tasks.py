@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -18,12 +19,15 @@ from reassembly.app.puzzles import payload_of
 from reassembly.app.store import Store
 from reassembly.errors import InputError
 from reassembly.io.report import CALIBRATED_SOLVERS
+from reassembly.pose import wrap_deg
 
 __all__ = ["Tasks", "default_solver", "proposal_operation", "saved_name"]
 
 LONGEST_PART = 40
 """Letters of a project's or hypothesis's name in those of exported files."""
 
+ROUNDING = 1e-6
+"""mm or degrees: what differs by less was not moved."""
 FIGURES = {"probability", "gap_mm", "overlap_mm2", "contact_mm"}
 NO_CONFIDENCE = "This solver does not say how sure it is."
 CALIBRATED = (
@@ -317,23 +321,29 @@ class Tasks:
         return right, top
 
     def _solved(self, job: db.JobRow, result: dict[str, Any]) -> dict[str, Any]:
+        """Each proposal tells the ids of pieces that it was to place and that stay `unplaced`; and
+        of those `left` where they are, since a person has locked or moved them meanwhile."""
         project_id, hypothesis_id = str(job.project_id), str(job.hypothesis_id)
         proposals = [
             {"rank": rank, "placed": len(answer["poses"]), **answer}
             for rank, answer in enumerate(result["proposals"], start=1)
         ]
         state = self.store.state(project_id, hypothesis_id)
-        pieces = {row.id for row in self._active_pieces(project_id)}
+        pieces = [row.id for row in self._active_pieces(project_id)]
         revision = None
         shown = []
         for proposal in proposals:
-            after = proposal_operation(state.placements, proposal["poses"], pieces, job.settings)
+            poses = proposal["poses"]
+            after = proposal_operation(state.placements, poses, set(pieces), job.settings)
+            lies = {i: after.placements.get(i, Placement()) for i in pieces}
             shown.append(
                 {
                     "rank": proposal["rank"],
                     "confidence": proposal["confidence"],
                     "placed": proposal["placed"],
-                    "poses": proposal["poses"],
+                    "unplaced": [i for i in pieces if i in result["asked"] and not lies[i].placed],
+                    "left": [i for i in pieces if i in poses and not _lies_by(poses[i], lies[i])],
+                    "poses": poses,
                     "placements": {
                         i: p.model_dump(mode="json") for i, p in after.placements.items()
                     },
@@ -479,6 +489,13 @@ def _fixed(
     main = min(count, key=lambda number: (-count[number], number)) if count else None
     fixed = {i for i in held if placements[i].island == main}
     return fixed, pieces - fixed - (chosen - held)
+
+
+def _lies_by(pose: Mapping[str, Any], placement: Placement) -> bool:
+    """Whether a piece lies just as a solver has put it, but for rounding."""
+    off = math.hypot(pose["x_mm"] - placement.x_mm, pose["y_mm"] - placement.y_mm)
+    turn = abs(wrap_deg(pose["rotation_deg"] - placement.rotation_deg))
+    return placement.placed and off < ROUNDING and turn < ROUNDING
 
 
 def proposal_operation(
