@@ -680,6 +680,24 @@ def test_an_answer_tells_what_stays_unplaced_and_what_it_left_alone(tmp_path: Pa
     store.close()
 
 
+def test_what_is_brought_in_meanwhile_stays_where_a_person_puts_it(server: Live) -> None:
+    project, hypothesis, job = _start(server, 6, solver=SLOW_SOLVER)
+    _until(server, job, "running")
+    path = f"/projects/{project}/hypotheses/{hypothesis}"
+    known = {piece["id"] for piece in server.get(f"/projects/{project}/pieces")}
+    server.bring_in(project, cut_outs(2, seed=5), mm_per_px=0.5)
+    (new, _) = (p["id"] for p in server.get(f"/projects/{project}/pieces") if p["id"] not in known)
+    place = {"op": "place", "piece": new, "x_mm": 777.0, "y_mm": 5.0, "rotation_deg": 0.0}
+    server.post(f"{path}/edits", {"operations": [place]})
+    assert server.get(f"/jobs/{job['id']}")["state"] == "running"
+    ended = server.wait(job, timeout_s=120)
+    for rank in (None, *(p["rank"] for p in ended["result"]["proposals"])):
+        if rank is not None:
+            server.post(f"/jobs/{job['id']}/proposals/{rank}/apply", {})
+        placements = server.get(path)["state"]["placements"]
+        assert placements[new]["placed"] and placements[new]["x_mm"] == 777.0
+
+
 @pytest.mark.parametrize("number", [1, 2])
 def test_new_islands_get_numbers_that_are_free(number: int) -> None:
     a, b = (f"{k:012x}" for k in range(2))

@@ -334,7 +334,9 @@ class Tasks:
         shown = []
         for proposal in proposals:
             poses = proposal["poses"]
-            after = proposal_operation(state.placements, poses, set(pieces), job.settings)
+            # What was brought in meanwhile is no concern of the solver's.
+            seen = {i for i in pieces if i in poses or i in result["asked"]}
+            after = proposal_operation(state.placements, poses, seen, job.settings)
             lies = {i: after.placements.get(i, Placement()) for i in pieces}
             shown.append(
                 {
@@ -509,7 +511,7 @@ def proposal_operation(
     Args:
         placements: as they are now.
         poses: where the solver puts pieces; those it saw and did not place go back to the tray.
-        pieces: the project's, without the discarded ones.
+        pieces: those that it saw, without the discarded ones.
         settings: of the job.
     """
     fixed, left_out = _fixed(placements, pieces, settings)

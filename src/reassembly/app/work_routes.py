@@ -374,6 +374,8 @@ def apply_proposal(
         )
         hypothesis = store.add_hypothesis(project, new)
     pieces = {piece.id for piece in store.piece_rows(project) if not piece.discarded}
+    if "unplaced" in proposal:  # Answers of earlier versions do not tell what the solver saw.
+        pieces &= {*proposal["poses"], *proposal["unplaced"]}
     operation = proposal_operation(state.placements, proposal["poses"], pieces, row.settings)
     store.edit(
         project,
