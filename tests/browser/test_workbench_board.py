@@ -254,7 +254,12 @@ def test_keyboard_alone_is_enough(hands: Hands) -> None:
             break
     page.keyboard.press("Enter")
     page.locator(".board").wait_for()
+    hands.settle()
+    # It opens where one was last; the first hypothesis has everything in the tray.
+    page.get_by_label("Hypothesis", exact=True).focus()
+    page.keyboard.press("Home")
     page.locator(".thumb-button").first.wait_for()
+    hands.settle()
     for _ in range(40):
         page.keyboard.press("Tab")
         focus = page.evaluate(
@@ -350,6 +355,61 @@ def test_a_hypothesis_deleted_in_another_window_is_left(
     assert page.get_by_text("no such hypothesis").count() == 0
     other.page.close()
     assert other.errors == []
+
+
+def test_a_drag_ends_with_its_hypothesis(hands: Hands, chromium: Browser, server: Server) -> None:
+    hands.branch("Doomed")
+    doomed = hands.hypothesis
+    (name,) = hands.well_inside(1)
+    other = Hands.at(chromium, server)
+    other.open_project("Demo")
+    x, y = hands.where(name)
+    hands.page.mouse.move(x, y)
+    hands.page.mouse.down()
+    hands.page.mouse.move(x + 60, y, steps=4)
+    other.delete_hypothesis("Doomed")
+    hands.until("(doomed) => !location.hash.endsWith(doomed)", doomed)
+    hands.settle()
+    revision = hands.state()["revision"]
+    hands.page.mouse.move(x + 90, y, steps=4)
+    hands.page.mouse.up()
+    hands.page.wait_for_timeout(500)
+    hands.wait_saved()
+    assert hands.state()["revision"] == revision
+    other.page.close()
+
+
+def test_an_undo_while_a_piece_is_dragged_gives_the_drag_up(hands: Hands) -> None:
+    (name,) = hands.well_inside(1)
+    hands.click(name)
+    hands.page.keyboard.press("ArrowRight")
+    hands.wait_saved()
+    before, revision = hands.placed()[name], hands.state()["revision"]
+    x, y = hands.where(name)
+    hands.page.mouse.move(x, y)
+    hands.page.mouse.down()
+    hands.page.mouse.move(x + 60, y, steps=4)
+    hands.page.keyboard.press("Control+z")
+    hands.page.mouse.move(x + 80, y)
+    hands.page.mouse.up()
+    hands.page.wait_for_timeout(300)
+    hands.wait_saved()
+    assert hands.placed()[name] == before and hands.state()["revision"] == revision
+    assert math.dist(hands.where(name), (x, y)) < 1
+
+
+def test_the_list_of_versions_tells_how_far_each_went(hands: Hands) -> None:
+    trunk = hands.page.get_by_label("Hypothesis", exact=True).locator("option:checked").inner_text()
+    hands.branch("Three steps")
+    (name,) = hands.well_inside(1)
+    hands.click(name)
+    for _ in range(3):
+        hands.page.keyboard.press("ArrowRight")
+        hands.wait_saved()
+    hands.switch_to(trunk)
+    hands.tab("Versions")
+    row = hands.page.locator(".version", has=hands.page.get_by_text("Three steps", exact=True))
+    row.get_by_text("step 3").wait_for()
 
 
 def test_nothing_is_lost_when_the_server_dies(hands: Hands, server: Server) -> None:

@@ -158,8 +158,17 @@ def test_a_tray_photograph_is_scaled_by_two_clicks(hands: Hands, tmp_path: Path)
     dialog.locator(".zoomable img").wait_for()
     box = picture.bounding_box()
     assert box is not None
-    for x, y in (start, end):
-        page.mouse.click(box["x"] + x / 1600 * box["width"], box["y"] + y / 1200 * box["height"])
+    spots = [
+        (box["x"] + x / 1600 * box["width"], box["y"] + y / 1200 * box["height"])
+        for x, y in (start, end)
+    ]
+    # A stray click is taken back, and a double click is one end, not a length of nothing.
+    page.mouse.click(box["x"] + 20, box["y"] + 20)
+    page.keyboard.press("Escape")
+    assert dialog.is_visible() and picture.locator("line").count() == 0
+    page.mouse.dblclick(*spots[0])
+    assert dialog.get_by_label("This length is").count() == 0
+    page.mouse.click(*spots[1])
     dialog.get_by_label("This length is").click()
     page.keyboard.type("150")
     page.keyboard.press("Tab")
@@ -458,6 +467,29 @@ def test_locked_pieces_stay_and_the_rest_is_solved_around_them(hands: Hands, dra
         assert [now[k] for k in ("x_mm", "y_mm", "rotation_deg", "locked")] == [
             row[k] for k in ("x_mm", "y_mm", "rotation_deg", "locked")
         ]
+
+
+def test_what_is_locked_while_a_solver_works_is_told(hands: Hands, drawn: Puzzle) -> None:
+    page = hands.page
+    choose_method(hands, QUICK)
+    solve(hands)
+    wait_solved(hands)
+    hands.settle()
+    name = min(hands.placed())
+    choose_method(hands, "joins")
+    # A double click asks once.
+    page.get_by_role("button", name="Solve", exact=True).dblclick(delay=5)
+    page.locator(".progress-card").wait_for()
+    hands.click(name)
+    page.locator(".board").focus()
+    for key in ("Control+ArrowRight", "Control+ArrowDown", "l"):
+        page.keyboard.press(key)
+    page.locator(".progress-card").wait_for(state="detached", timeout=120_000)
+    hands.wait_saved()
+    assert hands.placed()[name]["locked"]
+    page.get_by_text(f"{name} was locked or moved while the solver worked").wait_for()
+    jobs = hands.server.get(f"/api/projects/{hands.project}")["jobs"]
+    assert [job["kind"] for job in jobs].count("solve") == 2
 
 
 def test_a_cut_out_is_repaired_split_merged_and_discarded(hands: Hands, drawn: Puzzle) -> None:

@@ -124,6 +124,15 @@ def test_an_import_that_is_given_up_leaves_no_project(hands: Hands, tmp_path: Pa
     assert "given up" in names(hands)
 
 
+def test_of_several_saved_projects_one_is_to_be_opened(hands: Hands, tmp_path: Path) -> None:
+    before = names(hands)
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    hands.drop_files(tmp_path / "a.json", tmp_path / "b.json")
+    hands.page.get_by_text("These are 2 saved projects. Open one at a time.").wait_for()
+    assert hands.page.get_by_role("dialog").count() == 0 and names(hands) == before
+
+
 def test_the_example_can_always_be_opened(hands: Hands) -> None:
     page = hands.page
     for _ in range(2):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 import sqlite3
+import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -144,12 +147,166 @@ def test_what_is_typed_survives_a_window_that_hangs(chromium: Browser, server: S
     choose(hands, name)
     write(hands, "Note", "typed and never left")
     address = page.url
-    # The first window hangs: it never hears that it is left.
+    # It never hears that it is left, nor answers another window.
+    page.evaluate(
+        "() => { setTimeout(() => { const end = Date.now() + 15e3; while (Date.now() < end); }) }"
+    )
+    page.wait_for_timeout(100)
     again = Hands(context.new_page(), server, [])
     come_back(again, address)
     assert told(again)[name]["note"] == "typed and never left"
     assert again.errors == []
     context.close()
+
+
+def nudge(hands: Hands, name: str) -> None:
+    hands.click(name)
+    hands.page.keyboard.press("ArrowRight")
+    hands.page.get_by_text("kept here").wait_for()
+
+
+def moved(hands: Hands, before: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """By how much pieces were moved to the right."""
+    now = hands.placed()
+    shifts = {name: round(now[name]["x_mm"] - row["x_mm"], 6) for name, row in before.items()}
+    return {name: shift for name, shift in shifts.items() if shift}
+
+
+def test_changes_of_two_windows_are_both_kept(chromium: Browser, server: Server) -> None:
+    context = chromium.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
+    windows = [Hands(context.new_page(), server, []) for _ in range(2)]
+    for hands in windows:
+        hands.page.goto(server.url)
+        hands.page.get_by_role("link", name=re.compile("Demo")).click()
+        if hands is windows[0]:
+            hands.skip_tour()
+        hands.page.locator(".board").wait_for()
+        hands.settle()
+    # The second one came to where the first was.
+    windows[0].switch_to(PAINTED)
+    windows[1].page.goto(windows[0].page.url)
+    windows[1].settle()
+    first, second = windows[0].well_inside(2)
+    before = windows[0].placed()
+    server.kill()
+    nudge(windows[0], first)
+    nudge(windows[1], second)
+    address = windows[0].page.url
+    for hands in windows:
+        hands.page.close()
+    server.start()
+    again = Hands(context.new_page(), server, [])
+    again.page.goto(address)
+    again.page.get_by_text("2 unsaved changes found again").wait_for()
+    again.wait_saved()
+    assert moved(again, before) == {first: 1.0, second: 1.0}
+    # One that lives keeps its own; another takes it up when it is gone.
+    server.kill()
+    nudge(again, first)
+    other = Hands(context.new_page(), server, [])
+    server.start()
+    again.wait_saved()
+    other.page.goto(address)
+    other.settle()
+    server.kill()
+    nudge(again, second)
+    again.page.close()
+    server.start()
+    other.page.get_by_text("1 unsaved change found again").wait_for()
+    other.wait_saved()
+    assert moved(other, before) == {first: 2.0, second: 2.0}
+    assert all(hands.errors == [] for hands in (*windows, again, other))
+    context.close()
+
+
+def test_changes_to_a_hypothesis_that_is_not_opened_again_are_sent(
+    hands: Hands, server: Server
+) -> None:
+    page, trunk = hands.page, hands.page.url
+    hands.branch("Side")
+    side, (first, second) = page.url, hands.well_inside(2)
+    before = hands.placed()
+    server.kill()
+    nudge(hands, first)
+    choose(hands, first)
+    write(hands, "Note", "from the side")
+    page.keyboard.press("Tab")
+    page.get_by_text("2 changes kept here").wait_for()
+    page.goto("about:blank")
+    server.start()
+    page.goto(trunk)
+    page.get_by_text("2 unsaved changes of “Side” found again").wait_for()
+    hands.wait_saved()
+    assert told(hands)[first]["note"] == "from the side"
+    # By the list of projects to where one was last.
+    page.goto(side)
+    hands.settle()
+    assert moved(hands, before) == {first: 1.0}
+    server.kill()
+    nudge(hands, second)
+    page.goto("about:blank")
+    server.start()
+    page.goto(server.url)
+    page.get_by_role("link", name=re.compile("Demo")).click()
+    page.get_by_text("1 unsaved change found again").wait_for()
+    hands.wait_saved()
+    assert page.url == side and moved(hands, before) == {first: 1.0, second: 1.0}
+
+
+def test_what_belongs_to_a_piece_survives_the_hypothesis_it_was_kept_for(
+    hands: Hands, server: Server
+) -> None:
+    page, trunk = hands.page, hands.page.url
+    hands.branch("Doomed")
+    doomed, (name,) = hands.hypothesis, hands.well_inside(1)
+    server.kill()
+    nudge(hands, name)
+    choose(hands, name)
+    write(hands, "Note", "outlives it")
+    page.keyboard.press("Tab")
+    page.get_by_text("2 changes kept here").wait_for()
+    page.goto("about:blank")
+    server.start()
+    path = f"/api/projects/{re.findall('/p/([0-9a-f]+)', trunk)[0]}/hypotheses/{doomed}"
+    urllib.request.urlopen(urllib.request.Request(server.url + path, method="DELETE")).close()
+    page.goto(trunk)
+    page.get_by_text("1 unsaved change went with a deleted hypothesis").wait_for()
+    hands.wait_saved()
+    assert told(hands)[name]["note"] == "outlives it"
+
+
+def test_changes_wait_for_the_new_token(template: Path, tmp_path: Path, chromium: Browser) -> None:
+    shutil.copytree(template, tmp_path / "workspace")
+    server = Server(tmp_path / "workspace", host="0.0.0.0").start()
+    try:
+        context = chromium.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
+        page = context.new_page()
+        page.goto(f"{server.url}/?token={server.token}")
+        hands = Hands(page, server, [])
+        hands.open_project("Demo")
+        hands.switch_to(PAINTED)
+        before, (name,) = hands.placed(), hands.well_inside(1)
+        server.kill()
+        nudge(hands, name)
+        choose(hands, name)
+        write(hands, "Note", "patient")
+        page.keyboard.press("Tab")
+        server.start()
+        page.get_by_text("asks for its new token").wait_for()
+        page.get_by_text("2 changes kept here until then").wait_for()
+        page.wait_for_timeout(2500)
+        assert page.get_by_text("2 changes kept here until then").count() == 1
+        assert moved(hands, before) == {}
+        # In another window of the same browser.
+        other = context.new_page()
+        other.goto(f"{server.url}/?token={server.token}")
+        other.get_by_role("link", name=re.compile("Demo")).wait_for()
+        hands.wait_saved()
+        assert moved(hands, before) == {name: 1.0} and told(hands)[name]["note"] == "patient"
+        assert page.locator(".notice.bad").count() == 0 and hands.errors == []
+        context.close()
+    finally:
+        server.stop()
 
 
 def x_shown(hands: Hands, name: str) -> float:

@@ -42,6 +42,9 @@ class Server:
     workspace: Path
     demo: bool = False
     port: int = 0
+    host: str = "127.0.0.1"
+    """One that others reach makes the server ask for a token."""
+    token: str = ""
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
     @property
@@ -54,8 +57,14 @@ class Server:
                 probe.bind(("127.0.0.1", 0))
                 self.port = probe.getsockname()[1]
         command = [sys.executable, "-m", "reassembly.cli", "serve", "--no-browser"]
-        command += ["--port", str(self.port), "--workspace", str(self.workspace)]
-        self.process = subprocess.Popen(command + ["--demo"] * self.demo, text=True)
+        command += ["--host", self.host, "--port", str(self.port)]
+        command += ["--workspace", str(self.workspace), *["--demo"] * self.demo]
+        said = None if self.host == "127.0.0.1" else subprocess.PIPE
+        self.process = subprocess.Popen(command, stdout=said, text=True)
+        while self.process.stdout is not None:
+            if found := re.search(r"[?]token=([\w-]+)", self.process.stdout.readline()):
+                self.token = found[1]
+                break
         self._await()
         return self
 
@@ -85,7 +94,10 @@ class Server:
                 self.kill()
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+        request = urllib.request.Request(self.url + path)
+        if self.token:
+            request.add_header("Authorization", f"Bearer {self.token}")
+        with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
 

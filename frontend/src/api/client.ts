@@ -37,6 +37,15 @@ export class Refusal extends Error {
   get unwritable(): boolean {
     return this.status === 503;
   }
+
+  /** The server was started anew and asks for its new token: likewise. */
+  get barred(): boolean {
+    return this.status === 401;
+  }
+
+  get passing(): boolean {
+    return this.unreachable || this.unwritable || this.barred;
+  }
 }
 
 async function call<T>(method: string, path: string, body?: unknown): Promise<T> {

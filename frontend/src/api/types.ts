@@ -134,6 +134,10 @@ export interface Proposal {
   rank: number;
   confidence: number | null;
   placed: number;
+  /** Pieces that were to be placed and are not; missing in answers of earlier versions. */
+  unplaced?: Id[];
+  /** Pieces that stay where a person has locked or moved them meanwhile; likewise. */
+  left?: Id[];
   placements: Record<Id, Placement>;
 }
 

@@ -256,6 +256,8 @@ export class Board {
     // An attempt that comes while pieces are on the move would take them out of the hand.
     if (preview && !this.wasPreviewed && this.live.size) return showAttempt(false);
     const another = this.seen?.hypothesis !== hypothesis;
+    // Nor does what is on the move go along into another hypothesis.
+    if (another) this.live.clear();
     const solving = isSolving(now);
     // What was measured is about to lie elsewhere.
     if (another || (solving && !this.wasSolving)) this.measured = null;

@@ -285,6 +285,8 @@ const TYPED =
 /** A field that shows what the project has, with nothing typed into it. */
 const KEPT = "[data-kept=true]";
 const UNDOES = SHORTCUTS.filter(({ run }) => run === undo || run === redo);
+/** Whether a key undoes or redoes. */
+export const undoes = (event: KeyboardEvent) => UNDOES.some((shortcut) => shortcut.hits(event));
 const SETS = /^(Arrow.*|Page.*|Home|End|Enter|Tab| )$/;
 
 export function listenToKeys(board: Board): { stop: () => void; space: () => boolean } {
@@ -295,8 +297,7 @@ export function listenToKeys(board: Board): { stop: () => void; space: () => boo
     const target = event.target as HTMLElement;
     if (bench.get().dialog || target.closest("dialog")) return;
     // Where nothing is typed, the browser would undo what was typed into another field before.
-    const undoes = UNDOES.some((shortcut) => shortcut.hits(event)) && target.closest(KEPT);
-    if (target.closest(TYPED) && !undoes) return;
+    if (target.closest(TYPED) && !(undoes(event) && target.closest(KEPT))) return;
     // Keys by which a slider or a choice is set are its own.
     if (target.closest("input") && SETS.test(event.key)) return;
     const onBoard =

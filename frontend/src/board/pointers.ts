@@ -8,6 +8,7 @@ import { panned, toBoard, toScreen } from "./camera";
 import { cameraStore } from "./camerastore";
 import * as gestures from "./gestures";
 import { distance, type Gesture } from "./gestures";
+import { undoes } from "./keys";
 import { RULER_PX } from "./marks";
 import { pieceAt } from "./pick";
 
@@ -20,6 +21,8 @@ const RESTS_MS = 450;
 export function listenToPointers(board: Board, space: () => boolean): () => void {
   const element = board.container;
   let gesture: Gesture | null = null;
+  /** The hypothesis in which it was begun. */
+  let begunIn = bench.get().hypothesis;
   let resting = 0;
   const fingers = new Map<number, Point>();
 
@@ -41,6 +44,7 @@ export function listenToPointers(board: Board, space: () => boolean): () => void
     }
     const from = at(event);
     const before = bench.get().selection;
+    begunIn = bench.get().hypothesis;
     gesture = begin(board, from, event, space());
     if (event.pointerType === "touch" && view.get().tool === "select") {
       resting = window.setTimeout(() => {
@@ -52,8 +56,15 @@ export function listenToPointers(board: Board, space: () => boolean): () => void
     }
     element.classList.toggle("grabbing", gesture !== null && view.get().tool !== "ruler");
   };
+  const giveUp = () => {
+    gesture?.cancel();
+    gesture = null;
+  };
+  /** What was begun in a hypothesis that is gone means nothing in another. */
+  const giveUpElsewhere = () => bench.get().hypothesis === begunIn || giveUp();
   const move = (event: PointerEvent) => {
     const point = at(event);
+    giveUpElsewhere();
     if (fingers.has(event.pointerId)) fingers.set(event.pointerId, point);
     if (gesture) gesture.move(point, event);
     else if (event.pointerType !== "touch") hover(board, point, event);
@@ -62,6 +73,7 @@ export function listenToPointers(board: Board, space: () => boolean): () => void
   const up = (event: PointerEvent) => {
     clearTimeout(resting);
     fingers.delete(event.pointerId);
+    giveUpElsewhere();
     gesture?.end(at(event), event);
     gesture = null;
     element.classList.remove("grabbing");
@@ -69,14 +81,13 @@ export function listenToPointers(board: Board, space: () => boolean): () => void
   const stop = (event: PointerEvent) => {
     clearTimeout(resting);
     fingers.delete(event.pointerId);
-    gesture?.cancel();
-    gesture = null;
+    giveUp();
     element.classList.remove("grabbing");
   };
   const escape = (event: KeyboardEvent) => {
-    if (event.key !== "Escape" || !gesture) return;
-    gesture.cancel();
-    gesture = null;
+    if (!gesture || (event.key !== "Escape" && !undoes(event))) return;
+    giveUp();
+    event.preventDefault();
     event.stopImmediatePropagation();
   };
   const wheel = (event: WheelEvent) => {

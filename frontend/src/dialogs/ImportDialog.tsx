@@ -6,7 +6,7 @@ import { Button } from "../parts/Button";
 import type { Dropped } from "../parts/files";
 import { Modal } from "../parts/Modal";
 import { Progress } from "../parts/Progress";
-import { capital } from "../parts/words";
+import { asSentence, capital } from "../parts/words";
 import { bench, pieceOf, say, select } from "../state/bench";
 import { signature } from "../state/identity";
 import { useStore } from "../state/store";
@@ -121,7 +121,11 @@ export function ImportDialog({
       );
       const more = warnings.length - TOLD;
       if (warnings.length)
-        say(warnings.slice(0, TOLD).join(". "), more > 0 ? `And ${more} more.` : "", "warning");
+        say(
+          warnings.slice(0, TOLD).map(asSentence).join(" "),
+          more > 0 ? `And ${more} more.` : "",
+          "warning",
+        );
       if (pieces.length === 1) select(pieces);
     });
 

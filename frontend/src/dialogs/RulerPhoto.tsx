@@ -31,11 +31,17 @@ export function RulerPhoto({
     ];
   };
   const mark = (at: Spot) => {
-    if (!first) return setFirst(at);
+    // Two ends that lie on each other, as of a double click, are one.
+    if (!first || Math.hypot(at[0] - first[0], at[1] - first[1]) < radius) return setFirst(at);
     onRuler(first, at);
     setFirst(null);
   };
   const key = (event: KeyboardEvent<SVGSVGElement>) => {
+    if (event.key === "Escape" && first) {
+      event.preventDefault();
+      event.stopPropagation();
+      return setFirst(null);
+    }
     const at = pointer ?? [width / 2, height / 2];
     const moved = carried(event, at, [width, height]);
     if (!moved && event.key !== "Enter") return;
@@ -63,7 +69,7 @@ export function RulerPhoto({
         onKeyDown={key}
         tabIndex={0}
         role="application"
-        aria-label="Photograph: click the two ends of a known length, or move the cross with the arrow keys and press Enter at each end"
+        aria-label="Photograph: click the two ends of a known length, or move the cross with the arrow keys and press Enter at each end; Escape takes the first end back"
       >
         {lines.map(([[x1, y1], [x2, y2]], k) => (
           <g key={k} className="ruler-line">

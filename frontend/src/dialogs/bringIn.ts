@@ -7,8 +7,10 @@ import { goTo, succeeded, tell } from "../state/sync";
 export async function bringIn(files: Dropped[]): Promise<void> {
   const [only] = files;
   if (!only) return say("There was no file in that.");
-  if (files.length === 1 && only.file.name.toLowerCase().endsWith(".json"))
-    return openSaved(only.file);
+  if (files.every(({ file }) => file.name.toLowerCase().endsWith(".json"))) {
+    if (files.length === 1) return openSaved(only.file);
+    return say(`These are ${files.length} saved projects.`, "Open one at a time.", "bad");
+  }
   const { project, about } = bench.get();
   if (about && files.length > about.limits.files) {
     return say(

@@ -1,7 +1,7 @@
 /** Lets a solver propose: all pieces or only the unplaced, and what it came back with. */
 import { useEffect, useMemo, useRef } from "react";
 import { api } from "../api/client";
-import type { Job, Proposal, SolveResult } from "../api/types";
+import type { Id, Job, Proposal, SolveResult } from "../api/types";
 import { Button } from "../parts/Button";
 import { Icon } from "../parts/Icon";
 import { Confidence } from "../parts/Confidence";
@@ -104,10 +104,13 @@ function Wish() {
   );
   const { scope, solver, seed, trust } = useStore(wish, (now) => now);
   const chosen = solver ?? about?.default_solver ?? "";
-  const solve = () => {
+  const asked = useRef(false);
+  const solve = async () => {
     const { project, hypothesis } = bench.get();
-    if (!project || !hypothesis) return;
-    void tell(async () => {
+    // A double click asks once.
+    if (!project || !hypothesis || asked.current) return;
+    asked.current = true;
+    await tell(async () => {
       const { job } = await api.solve(project.id, hypothesis, {
         solver: chosen || null,
         seed,
@@ -118,6 +121,7 @@ function Wish() {
       });
       bench.set((now) => ({ jobs: { ...now.jobs, [job.id]: { ...job, ...now.jobs[job.id] } } }));
     });
+    asked.current = false;
   };
   const unplaced = pieces - placed;
   const summary = about?.solvers.find((one) => one.name === chosen);
@@ -209,7 +213,7 @@ function Wish() {
           </label>
         </div>
       </details>
-      <Button kind="main" onClick={solve} disabled={pieces < 2}>
+      <Button kind="main" onClick={() => void solve()} disabled={pieces < 2}>
         Solve
       </Button>
       {pieces < 2 && <p className="faint">Bring in two pieces or more first.</p>}
@@ -281,6 +285,7 @@ function Outcome({ job }: { job: Job }) {
           {asSentence(warning)}
         </p>
       ))}
+      {result.proposals[0] && <Remarks proposal={result.proposals[0]} />}
       {!isFalling(result.proposals) && (
         <p className="faint">
           The order goes by the evidence of all joins together, the percentage is the mean over the
@@ -299,6 +304,36 @@ function Outcome({ job }: { job: Job }) {
       </div>
     </section>
   );
+}
+
+/** What the proposal on the board did not do. */
+function Remarks({ proposal: { placed, unplaced = [], left = [] } }: { proposal: Proposal }) {
+  const one = left.length === 1;
+  return (
+    <>
+      {placed > 1 && unplaced.length > 0 && (
+        <p className="faint">No place was sure enough for {listed(unplaced)}.</p>
+      )}
+      {left.length > 0 && (
+        <p className="caution">
+          <Icon name="warning" />
+          {listed(left)} {one ? "was" : "were"} locked or moved while the solver worked, and{" "}
+          {one ? "stays" : "stay"} there; the others are laid as if {one ? "it" : "they"} had not
+          been. Solve again to have them laid around {one ? "it" : "them"}.
+        </p>
+      )}
+    </>
+  );
+}
+
+const NAMED = 5;
+
+function listed(pieces: readonly Id[]): string {
+  const names = pieces.slice(0, NAMED).map(nameOf);
+  const more = pieces.length - names.length;
+  if (more > 0) return `${names.join(", ")} and ${more} more`;
+  const last = names.pop() ?? "";
+  return names.length ? `${names.join(", ")} and ${last}` : last;
 }
 
 /** Whether no proposal is shown with more confidence than one before it. */

@@ -76,18 +76,21 @@ function Running() {
 }
 
 function Saved() {
-  const unsaved = useStore(bench, (now) => now.unsaved);
+  const unsaved = useStore(bench, (now) => now.unsaved + now.unsaved_elsewhere);
   const typing = useStore(bench, (now) => now.typing);
   const connected = useStore(bench, (now) => now.connected);
   const writable = useStore(bench, (now) => now.writable);
+  const barred = useStore(bench, (now) => now.barred);
   if (!connected || !writable) {
+    const [why, until] = barred
+      ? ["The server asks for its new token: open the address that it has printed.", "then"]
+      : connected
+        ? ["The workspace cannot be written: make room on its disk.", "then"]
+        : ["The server is away.", "it is back"];
     return (
       <span className="saved lost" role="status">
-        {connected
-          ? "The workspace cannot be written: make room on its disk."
-          : "The server is away."}
-        {unsaved > 0 &&
-          ` ${unsaved} change${unsaved > 1 ? "s" : ""} kept here until ${connected ? "then" : "it is back"}.`}
+        {why}
+        {unsaved > 0 && ` ${unsaved} change${unsaved > 1 ? "s" : ""} kept here until ${until}.`}
       </span>
     );
   }

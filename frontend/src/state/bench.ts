@@ -54,6 +54,8 @@ export interface Bench {
   selection: ReadonlySet<Id>;
   /** Changes not yet confirmed by the server. */
   unsaved: number;
+  /** Likewise, to other hypotheses than the open one. */
+  unsaved_elsewhere: number;
   /** Changes taken back before they were sent. */
   taken_back: number;
   /** Whether a field has text that is not yet a change. */
@@ -61,6 +63,8 @@ export interface Bench {
   connected: boolean;
   /** Whether the server could write when it was last asked to. */
   writable: boolean;
+  /** Whether the server asks for a token that this window does not have. */
+  barred: boolean;
   /** Counts up whenever the list of candidate joins may be another. */
   joins_version: number;
   dialog: Dialog | null;
@@ -89,10 +93,12 @@ export const bench = createStore<Bench>(
     set_aside: null,
     selection: new Set(),
     unsaved: 0,
+    unsaved_elsewhere: 0,
     taken_back: 0,
     typing: false,
     connected: true,
     writable: true,
+    barred: false,
     joins_version: 0,
     dialog: null,
     notices: [],
@@ -139,8 +145,14 @@ export function atWork(): void {
   bench.set(({ notices }) => ({
     connected: true,
     writable: true,
+    barred: false,
     notices: notices.some((one) => one.passing) ? notices.filter((one) => !one.passing) : notices,
   }));
+}
+
+/** A call did not come through, but may later. */
+export function hindered({ unwritable, barred }: { unwritable: boolean; barred: boolean }): void {
+  bench.set(unwritable ? { writable: false } : { connected: false, barred });
 }
 
 /** Says something to screen readers only. */

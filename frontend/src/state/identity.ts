@@ -7,12 +7,12 @@ export function randomName(): string {
   return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-const client = randomName();
+export const windowName = randomName();
 
 export function signature(): Signature {
-  return { author: view.get().author.trim() || "anonymous", client };
+  return { author: view.get().author.trim() || "anonymous", client: windowName };
 }
 
 export function isMine(other: string): boolean {
-  return other === client;
+  return other === windowName;
 }

@@ -5,30 +5,21 @@
 import { api, Refusal } from "../api/client";
 import type { EditEvent, EditResult, Hypothesis, Id, Op, Piece, State } from "../api/types";
 import { isAttemptShown, showAttempt, showChanged } from "./attempt";
-import { atWork, bench, livePieces, say, select, type Bench } from "./bench";
+import { atWork, bench, hindered, livePieces, say, select, type Bench } from "./bench";
 import { isMine, randomName, signature } from "./identity";
+import * as kept from "./kept";
+import type { Back } from "./kept";
 import { applied, isForProject, judgementsAfter, needsPieces, piecesAfter } from "./operations";
 
 type Held = Pick<Bench, "pieces" | "judgements">;
 
-type Edit = {
-  kind: "edit";
-  operations: Op[];
-  /** By which the server knows it again. */
-  token: string;
-  /** What holds for the whole project, before it and after. */
-  held?: { before: Held; after: Held };
-};
-
-type Back = {
-  kind: "undo" | "redo";
-  /** The revision that it was sent at. */
-  sent_at?: number;
-  /** The token of the edit that it takes back, which may or may not have reached the server. */
-  of?: string;
-};
-
-type Step = Edit | Back;
+type Step =
+  | Back
+  | (kept.Edit & {
+      /** What holds for the whole project, before it and after. */
+      held?: { before: Held; after: Held };
+    });
+type Edit = Extract<Step, kept.Edit>;
 
 export const AGAIN_MS = 1000;
 
@@ -42,9 +33,6 @@ let asking = false;
 /** The step in flight, until its answer or the stream has told what became of it. */
 let inFlight: Step | null = null;
 let reload: () => Promise<void> = async () => undefined;
-
-const keptUnder = (p: Id, h: Id) => `reassembly.unsent.${p}.${h}`;
-const draftUnder = (p: Id, h: Id) => `reassembly.draft.${p}.${h}`;
 
 /** Begins anew with a hypothesis as the server knows it. */
 export function begin(found: Hypothesis, refetch: () => Promise<void>): void {
@@ -88,42 +76,27 @@ export async function sent(): Promise<void> {
   while (steps.length && canSave()) await new Promise((done) => setTimeout(done, 15));
 }
 
-/** Takes up changes that an earlier window could not send. */
+/** Takes up changes to a hypothesis that this window could not send when it was open before. */
 export function resume(p: Id, h: Id): void {
-  // An earlier version kept the operations of edits alone.
-  const unsent = stored<(Step | Op[])[]>(keptUnder(p, h)) ?? [];
-  const drafts = Object.values(stored<Record<string, Op[]>>(draftUnder(p, h)) ?? {});
-  localStorage.removeItem(draftUnder(p, h));
-  for (const step of [...unsent, ...drafts]) {
-    if (Array.isArray(step)) steps.push(made(step));
-    else if (step.kind === "edit") steps.push(made(step.operations, step.token));
-    else steps.push(step);
-  }
-  if (!steps.length) return;
-  say(`${steps.length} unsaved change${steps.length > 1 ? "s" : ""} found again.`);
-  show();
-  void send();
+  kept.takeDrafts(p, h);
+  takeUp(kept.unsent(p, h));
 }
 
-function stored<T>(key: string): T | null {
-  try {
-    return JSON.parse(localStorage.getItem(key) ?? "null") as T | null;
-  } catch {
-    return null;
-  }
+/** Takes up changes to the open hypothesis that could not be sent before, here or elsewhere. */
+export function takeUp(found: readonly kept.Unsent[]): void {
+  if (!found.length) return;
+  for (const step of found)
+    steps.push(step.kind === "edit" ? made(step.operations, step.token) : step);
+  say(`${found.length} unsaved change${found.length > 1 ? "s" : ""} found again.`);
+  show();
+  void send();
 }
 
 /** Keeps in the browser what is being typed, as the change that it will be; `null`: it is one now. */
 export function draft(key: string, operations: Op[] | null): void {
   const { project, hypothesis } = bench.get();
   if (!project || !hypothesis) return;
-  const under = draftUnder(project.id, hypothesis);
-  const drafts = stored<Record<string, Op[]>>(under) ?? {};
-  if (operations) drafts[key] = operations;
-  else delete drafts[key];
-  const typing = Object.keys(drafts).length > 0;
-  if (typing) localStorage.setItem(under, JSON.stringify(drafts));
-  else localStorage.removeItem(under);
+  const typing = kept.keepDraft(project.id, hypothesis, key, operations);
   if (typing !== bench.get().typing) bench.set({ typing });
 }
 
@@ -294,10 +267,11 @@ function show(more: Partial<Bench> = {}): void {
 function keep(): void {
   const { project, hypothesis } = bench.get();
   if (!project || !hypothesis) return;
-  const unsent = steps.map((step) => ({ ...step, held: undefined }));
-  const key = keptUnder(project.id, hypothesis);
-  if (unsent.length) localStorage.setItem(key, JSON.stringify(unsent));
-  else localStorage.removeItem(key);
+  kept.keepUnsent(
+    project.id,
+    hypothesis,
+    steps.map((step) => ({ ...step, held: undefined })),
+  );
 }
 
 async function send(): Promise<void> {
@@ -342,10 +316,10 @@ async function sendFirst(step: Step): Promise<void> {
     if (inFlight === step) drop();
   } catch (trouble) {
     if (!(trouble instanceof Refusal)) throw trouble;
-    if (trouble.unreachable || trouble.unwritable) {
+    if (trouble.passing) {
       // The stream has told that it was made: only the answer was lost.
       if (inFlight !== step) return;
-      bench.set(trouble.unwritable ? { writable: false } : { connected: false });
+      hindered(trouble);
       await new Promise((done) => setTimeout(done, AGAIN_MS));
       return;
     }

@@ -11,8 +11,21 @@ import type {
   Project,
 } from "../api/types";
 import { takeTyped } from "../parts/typed";
-import { atWork, bench, NOTHING, say, select, type Bench } from "./bench";
-import { abandon, AGAIN_MS, begin, edit, hear, holdUnsent, leave, resume, sent } from "./queue";
+import { atWork, bench, hindered, NOTHING, say, select, type Bench } from "./bench";
+import { sweep } from "./elsewhere";
+import { inherit, lastOpened, rememberOpened } from "./kept";
+import {
+  abandon,
+  AGAIN_MS,
+  begin,
+  edit,
+  hear,
+  holdUnsent,
+  leave,
+  resume,
+  sent,
+  takeUp,
+} from "./queue";
 
 let stream: EventSource | null = null;
 const waiters = new Map<Id, ((job: Job) => void)[]>();
@@ -31,8 +44,7 @@ export async function tell(work: () => Promise<unknown>, wanted = () => true): P
     return true;
   } catch (trouble) {
     if (!(trouble instanceof Refusal)) throw trouble;
-    const passing = trouble.unreachable || trouble.unwritable;
-    if (wanted()) say(trouble.trouble.what, trouble.trouble.remedy, "bad", passing);
+    if (wanted()) say(trouble.trouble.what, trouble.trouble.remedy, "bad", trouble.passing);
     return false;
   }
 }
@@ -47,9 +59,9 @@ async function insist(work: () => Promise<unknown>): Promise<void> {
       return;
     } catch (trouble) {
       if (!(trouble instanceof Refusal)) throw trouble;
-      if (!trouble.unreachable) return say(trouble.trouble.what, trouble.trouble.remedy, "bad");
+      if (!trouble.passing) return say(trouble.trouble.what, trouble.trouble.remedy, "bad");
+      hindered(trouble);
     }
-    bench.set({ connected: false });
     await new Promise((done) => setTimeout(done, AGAIN_MS));
   }
 }
@@ -93,6 +105,7 @@ function close(): void {
     previews: {},
     state: NOTHING,
     unsaved: 0,
+    unsaved_elsewhere: 0,
     taken_back: 0,
     typing: false,
     can_undo: false,
@@ -107,14 +120,17 @@ async function openProject(id: Id, hypothesis: Id | null): Promise<void> {
   close();
   const known = await tell(async () => {
     const project = await api.project(id);
-    const wanted = project.hypotheses.find((h) => h.id === hypothesis) ?? project.hypotheses[0];
+    const called = (id: Id | null) => project.hypotheses.find((h) => h.id === id);
+    const wanted = called(hypothesis) ?? called(lastOpened(id)) ?? project.hypotheses[0];
     await sent();
+    await inherit(id, () => null, takeUp);
     // Shown together: pieces without their places would all lie in the tray.
     const found = wanted && (await api.hypothesis(id, wanted.id));
     if (named().project !== id) return;
     show(project);
     if (found) enter(id, found);
     listen(id, project.sequence);
+    void sweep(id);
   });
   if (!known) goTo(null);
 }
@@ -173,7 +189,11 @@ async function openHypothesis(id: Id): Promise<void> {
   await sent();
   await tell(async () => {
     const found = await api.hypothesis(project.id, id);
-    if (named().project === project.id) enter(project.id, found);
+    if (named().project !== project.id) return;
+    enter(project.id, found);
+    void sweep(project.id);
+    // What was done to the one that was left is told of it in the list.
+    showHypotheses(project.id, await api.hypotheses(project.id));
   });
 }
 
@@ -182,6 +202,7 @@ function enter(project: Id, found: Hypothesis): void {
   begin(found, refetch);
   resume(project, found.id);
   edit(carried.splice(0));
+  rememberOpened(project, found.id);
   const address = `#/p/${project}/h/${found.id}`;
   if (location.hash !== address) history.replaceState(null, "", address);
 }
@@ -216,6 +237,8 @@ function listen(project: Id, sequence: number): void {
     lost = true;
     bench.set({ connected: false });
     if (source.readyState === EventSource.CLOSED) {
+      // A stream is refused without a reason; a call tells it.
+      void api.project(project).catch((why: unknown) => why instanceof Refusal && hindered(why));
       setTimeout(() => stream === source && listen(project, sequence), 1000);
     }
   };
