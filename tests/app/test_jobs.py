@@ -353,21 +353,26 @@ def test_a_job_that_a_full_disk_keeps_from_being_queued_again_is_found_later(dis
         again.wait(job, "cancelled")
 
 
+def _cut_out(folder: Path, *ids: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Pieces as an import finds them, all of one picture."""
+    rgb, mask = np.full((20, 20, 3), 90, np.uint8), np.ones((20, 20), bool)
+    picture = keep_cut_out(folder / "images", rgb, mask)
+    columns = {"mm_per_px": 0.5, "scale_origin": "option", "picture": picture["sha256"]}
+    frame = {"frame_width_px": 20, "frame_height_px": 20, "left_px": 0, "top_px": 0}
+    return [{"id": i, "name": i, "warnings": [], **columns, **frame} for i in ids], picture
+
+
 def test_what_a_job_found_is_kept_once(tmp_path: Path) -> None:
     """It is kept anew after a crash that came before its end was noted."""
     store = Store(tmp_path, lambda *_: None)
     project = store.add_project("Test")
     (hypothesis,) = store.hypotheses(project)
-    rgb, mask = np.full((20, 20, 3), 90, np.uint8), np.ones((20, 20), bool)
-    picture = keep_cut_out(tmp_path / "images", rgb, mask)
-    columns = {"mm_per_px": 0.5, "scale_origin": "option", "picture": picture["sha256"]}
-    frame = {"frame_width_px": 20, "frame_height_px": 20, "left_px": 0, "top_px": 0}
-    piece = {"id": 12 * "a", "name": "a", "warnings": [], **columns, **frame}
+    pieces, picture = _cut_out(tmp_path, 12 * "a")
     job = db.JobRow(
         id=12 * "b", project_id=project, hypothesis_id=hypothesis.id, kind="import", settings={}
     )
     finish = Tasks(store, tmp_path).finish["import"]
-    found = {"pieces": [piece], "pictures": [picture], "warnings": []}
+    found = {"pieces": pieces, "pictures": [picture], "warnings": []}
     assert finish(job, found) == finish(job, found)
     assert len(store.pieces(project)) == 1
     assert len(store.history(project, hypothesis.id, None, 10)) == 1
@@ -633,12 +638,8 @@ def test_an_answer_tells_what_stays_unplaced_and_what_it_left_alone(tmp_path: Pa
     store = Store(tmp_path, lambda *_: None)
     project = store.add_project("Test")
     (hypothesis,) = store.hypotheses(project)
-    rgb, mask = np.full((20, 20, 3), 90, np.uint8), np.ones((20, 20), bool)
-    picture = keep_cut_out(tmp_path / "images", rgb, mask)
-    columns = {"mm_per_px": 0.5, "scale_origin": "option", "picture": picture["sha256"]}
-    frame = {"frame_width_px": 20, "frame_height_px": 20, "left_px": 0, "top_px": 0}
     held, moved, new, dragged, none, gone = ids = [f"{k:012x}" for k in range(6)]
-    pieces = [{"id": i, "name": i, "warnings": [], **columns, **frame} for i in ids]
+    pieces, picture = _cut_out(tmp_path, *ids)
     store.add_pieces(project, pieces, [picture])
     # Before the solve, the first two were placed; while it ran, a person has moved the second,
     # placed the fourth and discarded the last.

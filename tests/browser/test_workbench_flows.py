@@ -411,16 +411,20 @@ def held_workers(server: Server) -> Iterator[None]:
                 worker.resume()
 
 
+def solve_quickly(hands: Hands) -> None:
+    choose_method(hands, QUICK)
+    solve(hands)
+    wait_solved(hands)
+    hands.settle()
+
+
 def poses(placed: dict[str, dict[str, Any]]) -> dict[str, tuple[float, float, float]]:
     return {name: (r["x_mm"], r["y_mm"], r["rotation_deg"]) for name, r in placed.items()}
 
 
 def test_only_the_unplaced_are_solved(hands: Hands, drawn: Puzzle) -> None:
     page = hands.page
-    choose_method(hands, QUICK)
-    solve(hands)
-    wait_solved(hands)
-    hands.settle()
+    solve_quickly(hands)
     name = sorted(hands.placed())[0]
     hands.click(name)
     page.keyboard.press("t")
@@ -441,10 +445,7 @@ def test_only_the_unplaced_are_solved(hands: Hands, drawn: Puzzle) -> None:
 
 def test_locked_pieces_stay_and_the_rest_is_solved_around_them(hands: Hands, drawn: Puzzle) -> None:
     page = hands.page
-    choose_method(hands, QUICK)
-    solve(hands)
-    wait_solved(hands)
-    hands.settle()
+    solve_quickly(hands)
     first, second = sorted(hands.placed())[:2]
     hands.click(first)
     hands.click(second, adding=True)
@@ -471,10 +472,7 @@ def test_locked_pieces_stay_and_the_rest_is_solved_around_them(hands: Hands, dra
 
 def test_what_is_locked_while_a_solver_works_is_told(hands: Hands, drawn: Puzzle) -> None:
     page = hands.page
-    choose_method(hands, QUICK)
-    solve(hands)
-    wait_solved(hands)
-    hands.settle()
+    solve_quickly(hands)
     name = min(hands.placed())
     choose_method(hands, "joins")
     # A double click asks once.

@@ -165,6 +165,14 @@ def nudge(hands: Hands, name: str) -> None:
     hands.page.get_by_text("kept here").wait_for()
 
 
+def nudge_and_note(hands: Hands, name: str, note: str) -> None:
+    nudge(hands, name)
+    choose(hands, name)
+    write(hands, "Note", note)
+    hands.page.keyboard.press("Tab")
+    hands.page.get_by_text("2 changes kept here").wait_for()
+
+
 def moved(hands: Hands, before: dict[str, dict[str, Any]]) -> dict[str, float]:
     """By how much pieces were moved to the right."""
     now = hands.placed()
@@ -227,11 +235,7 @@ def test_changes_to_a_hypothesis_that_is_not_opened_again_are_sent(
     side, (first, second) = page.url, hands.well_inside(2)
     before = hands.placed()
     server.kill()
-    nudge(hands, first)
-    choose(hands, first)
-    write(hands, "Note", "from the side")
-    page.keyboard.press("Tab")
-    page.get_by_text("2 changes kept here").wait_for()
+    nudge_and_note(hands, first, "from the side")
     page.goto("about:blank")
     server.start()
     page.goto(trunk)
@@ -260,11 +264,7 @@ def test_what_belongs_to_a_piece_survives_the_hypothesis_it_was_kept_for(
     hands.branch("Doomed")
     doomed, (name,) = hands.hypothesis, hands.well_inside(1)
     server.kill()
-    nudge(hands, name)
-    choose(hands, name)
-    write(hands, "Note", "outlives it")
-    page.keyboard.press("Tab")
-    page.get_by_text("2 changes kept here").wait_for()
+    nudge_and_note(hands, name, "outlives it")
     page.goto("about:blank")
     server.start()
     path = f"/api/projects/{re.findall('/p/([0-9a-f]+)', trunk)[0]}/hypotheses/{doomed}"
@@ -287,10 +287,7 @@ def test_changes_wait_for_the_new_token(template: Path, tmp_path: Path, chromium
         hands.switch_to(PAINTED)
         before, (name,) = hands.placed(), hands.well_inside(1)
         server.kill()
-        nudge(hands, name)
-        choose(hands, name)
-        write(hands, "Note", "patient")
-        page.keyboard.press("Tab")
+        nudge_and_note(hands, name, "patient")
         server.start()
         page.get_by_text("asks for its new token").wait_for()
         page.get_by_text("2 changes kept here until then").wait_for()
