@@ -671,6 +671,12 @@ def test_an_answer_tells_what_stays_unplaced_and_what_it_left_alone(tmp_path: Pa
     best, other = Tasks(store, tmp_path).finish["solve"](job, result)["proposals"]
     assert (best["unplaced"], best["left"]) == ([none], [moved, dragged])
     assert (other["unplaced"], other["left"]) == ([new, none], [])
+    assert [(p["placed"], p["laid"], p["asked"]) for p in (best, other)] == [(4, 1, 3), (0, 0, 3)]
+    history = store.history(project, hypothesis.id, None, 50)
+    assert history[0].summary == "solved by greedy: 1 piece placed"
+    # The same answer once more moves nothing, and is no step.
+    assert Tasks(store, tmp_path).finish["solve"](job, result)["applied_revision"] is None
+    assert store.history(project, hypothesis.id, None, 50) == history
     after = store.state(project, hypothesis.id).placements
     assert {i: p.x_mm for i, p in after.items() if p.placed} == {
         held: 1.0,

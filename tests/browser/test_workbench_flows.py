@@ -485,7 +485,7 @@ def test_what_is_locked_while_a_solver_works_is_told(hands: Hands, drawn: Puzzle
     page.locator(".progress-card").wait_for(state="detached", timeout=120_000)
     hands.wait_saved()
     assert hands.placed()[name]["locked"]
-    page.get_by_text(f"{name} was locked or moved while the solver worked").wait_for()
+    page.get_by_text(f"{name} stays where you put it while the solver worked").wait_for()
     jobs = hands.server.get(f"/api/projects/{hands.project}")["jobs"]
     assert [job["kind"] for job in jobs].count("solve") == 2
 

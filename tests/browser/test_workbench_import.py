@@ -133,6 +133,23 @@ def test_of_several_saved_projects_one_is_to_be_opened(hands: Hands, tmp_path: P
     assert hands.page.get_by_role("dialog").count() == 0 and names(hands) == before
 
 
+def test_a_double_click_brings_in_once(hands: Hands, tmp_path: Path) -> None:
+    page = hands.page
+    puzzle = drawn_puzzle(3, seed=4)
+    hands.drop_files(cut_outs(tmp_path / "twice", puzzle))
+    page.get_by_label("I know it").click()
+    page.get_by_label("One pixel is").click()
+    page.keyboard.type("0.5")
+    page.keyboard.press("Tab")
+    button = page.get_by_role("dialog").get_by_role("button", name="Bring in", exact=True)
+    button.dblclick(delay=5)
+    page.get_by_text("3 pieces brought in").wait_for()
+    page.wait_for_timeout(1500)
+    assert page.locator(".notice.bad").count() == 0
+    jobs = hands.server.get(f"/api/projects/{hands.project}")["jobs"]
+    assert [job["kind"] for job in jobs].count("import") == 1 and len(hands.pieces()) == 3
+
+
 def test_the_example_can_always_be_opened(hands: Hands) -> None:
     page = hands.page
     for _ in range(2):

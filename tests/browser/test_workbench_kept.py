@@ -173,6 +173,11 @@ def nudge_and_note(hands: Hands, name: str, note: str) -> None:
     hands.page.get_by_text("2 changes kept here").wait_for()
 
 
+def delete(server: Server, path: str) -> None:
+    """As somebody else does, in another browser."""
+    urllib.request.urlopen(urllib.request.Request(server.url + path, method="DELETE")).close()
+
+
 def moved(hands: Hands, before: dict[str, dict[str, Any]]) -> dict[str, float]:
     """By how much pieces were moved to the right."""
     now = hands.placed()
@@ -267,12 +272,28 @@ def test_what_belongs_to_a_piece_survives_the_hypothesis_it_was_kept_for(
     nudge_and_note(hands, name, "outlives it")
     page.goto("about:blank")
     server.start()
-    path = f"/api/projects/{re.findall('/p/([0-9a-f]+)', trunk)[0]}/hypotheses/{doomed}"
-    urllib.request.urlopen(urllib.request.Request(server.url + path, method="DELETE")).close()
+    (project,) = re.findall("/p/([0-9a-f]+)", trunk)
+    delete(server, f"/api/projects/{project}/hypotheses/{doomed}")
     page.goto(trunk)
     page.get_by_text("1 unsaved change went with a deleted hypothesis").wait_for()
     hands.wait_saved()
     assert told(hands)[name]["note"] == "outlives it"
+
+
+def test_a_project_that_is_deleted_meanwhile_is_left(hands: Hands, server: Server) -> None:
+    page, project = hands.page, hands.project
+    (name,) = hands.well_inside(1)
+    server.kill()
+    nudge_and_note(hands, name, "in vain")
+    elsewhere = Server(server.workspace).start()
+    delete(elsewhere, f"/api/projects/{project}")
+    elsewhere.stop()
+    server.start()
+    page.get_by_text("This project was deleted in another window. 2 unsaved changes").wait_for()
+    page.wait_for_url(re.compile("#/$"))
+    page.wait_for_timeout(2500)
+    assert page.locator(".notice.bad").count() == 0
+    assert page.get_by_text("2 unsaved changes went with it").count() == 1
 
 
 def test_changes_wait_for_the_new_token(template: Path, tmp_path: Path, chromium: Browser) -> None:

@@ -133,7 +133,11 @@ export type Preview = Record<Id, Placement>;
 export interface Proposal {
   rank: number;
   confidence: number | null;
+  /** Pieces that lie by it, those that were held included. */
   placed: number;
+  /** Pieces that were to be placed, and those of them that are; missing in earlier answers. */
+  asked?: number;
+  laid?: number;
   /** Pieces that were to be placed and are not; missing in answers of earlier versions. */
   unplaced?: Id[];
   /** Pieces that stay where a person has locked or moved them meanwhile; likewise. */

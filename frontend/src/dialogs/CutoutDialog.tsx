@@ -234,18 +234,18 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
             <span className="faint spacer">{tool === "cut" && !lined && "Draw a line first."}</span>
             <Button onClick={leave}>Cancel</Button>
             <Button
-              onClick={() => void act("separate")}
+              onClick={() => act("separate")}
               disabled={busy}
               hint="Each part that hangs together becomes a piece"
             >
               Split into separate parts
             </Button>
             {tool === "cut" ? (
-              <Button kind="main" onClick={() => void act("cut")} disabled={busy || !lined}>
+              <Button kind="main" onClick={() => act("cut")} disabled={busy || !lined}>
                 Split along the line
               </Button>
             ) : (
-              <Button kind="main" onClick={() => void act("keep")} disabled={busy || !changed}>
+              <Button kind="main" onClick={() => act("keep")} disabled={busy || !changed}>
                 Save
               </Button>
             )}

@@ -1,5 +1,5 @@
 /** Takes the open hypothesis away: poses, project, drawings, picture, report. */
-import { useRef, useState } from "react";
+import { useState } from "react";
 import { api } from "../api/client";
 import type { Job } from "../api/types";
 import { Button } from "../parts/Button";
@@ -47,24 +47,17 @@ export function ExportDialog({ onClose }: { onClose: () => void }) {
     if (!next.delete(format)) next.add(format);
     setWanted(next);
   };
-  const asked = useRef(false);
   const start = () =>
-    void tell(async () => {
+    tell(async () => {
       const { project, hypothesis } = bench.get();
-      // A double click asks once.
-      if (!project || !hypothesis || asked.current) return;
-      asked.current = true;
-      try {
-        const { job: made } = await api.export(
-          project.id,
-          hypothesis,
-          formats.filter((format) => wanted.has(format)),
-        );
-        setStarted(made);
-        await succeeded(made);
-      } finally {
-        asked.current = false;
-      }
+      if (!project || !hypothesis) return;
+      const { job: made } = await api.export(
+        project.id,
+        hypothesis,
+        formats.filter((format) => wanted.has(format)),
+      );
+      setStarted(made);
+      await succeeded(made);
     });
   const files =
     job?.state === "done" ? (job.result?.["files"] as Exported[] | undefined) : undefined;

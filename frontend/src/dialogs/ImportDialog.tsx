@@ -83,7 +83,7 @@ export function ImportDialog({
     setRefused(now);
   };
   const start = () =>
-    void tell(async () => {
+    tell(async () => {
       const { project, hypothesis } = bench.get();
       const size = scaleOf(scale);
       if (!project || !upload || !size) return;

@@ -69,7 +69,7 @@ export function HistoryPanel() {
             </p>
             {event.revision !== revision && (
               <div className="row">
-                <Button kind="quiet" onClick={() => void restore(event.revision)}>
+                <Button kind="quiet" onClick={() => restore(event.revision)}>
                   Restore
                 </Button>
                 <Button kind="quiet" onClick={() => branchFrom(hypothesis, event.revision)}>

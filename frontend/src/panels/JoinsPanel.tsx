@@ -55,7 +55,7 @@ export function JoinsPanel({ board }: { board: RefObject<Board | null> }) {
   }, [project, chosen, version]);
 
   const look = () =>
-    void tell(async () => {
+    tell(async () => {
       if (!project) return;
       const { job } = await api.findJoins(project, signature());
       const done = await succeeded(job);

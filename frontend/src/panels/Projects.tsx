@@ -53,7 +53,7 @@ export function Projects() {
         <Button icon="add" onClick={create}>
           New project
         </Button>
-        <Button onClick={() => void example()} disabled={painting}>
+        <Button onClick={() => example()} disabled={painting}>
           {painting ? "Painting the example…" : "Open the example"}
         </Button>
       </div>

@@ -53,10 +53,7 @@ export function SeveralPieces({ ids }: { ids: readonly Id[] }) {
       )}
       <div className="row wrap">
         {placed.length > 1 && (
-          <Button
-            onClick={() => void mergeChosen()}
-            hint="Makes one piece of them, as they lie now"
-          >
+          <Button onClick={() => mergeChosen()} hint="Makes one piece of them, as they lie now">
             Merge into one piece
           </Button>
         )}

@@ -68,7 +68,7 @@ export function SolvePanel() {
       {running ? <Progress job={running} words="Solving" /> : <Wish />}
       {running && (
         <p className="faint">
-          You can go on working.{" "}
+          You can go on working; what you lock meanwhile stays.{" "}
           {shown
             ? `The board shows what the solver is trying, ${laid} so far; your pieces lie as they lay.`
             : tried
@@ -104,13 +104,10 @@ function Wish() {
   );
   const { scope, solver, seed, trust } = useStore(wish, (now) => now);
   const chosen = solver ?? about?.default_solver ?? "";
-  const asked = useRef(false);
-  const solve = async () => {
-    const { project, hypothesis } = bench.get();
-    // A double click asks once.
-    if (!project || !hypothesis || asked.current) return;
-    asked.current = true;
-    await tell(async () => {
+  const solve = () =>
+    tell(async () => {
+      const { project, hypothesis } = bench.get();
+      if (!project || !hypothesis) return;
       const { job } = await api.solve(project.id, hypothesis, {
         solver: chosen || null,
         seed,
@@ -121,8 +118,6 @@ function Wish() {
       });
       bench.set((now) => ({ jobs: { ...now.jobs, [job.id]: { ...job, ...now.jobs[job.id] } } }));
     });
-    asked.current = false;
-  };
   const unplaced = pieces - placed;
   const summary = about?.solvers.find((one) => one.name === chosen);
   return (
@@ -213,7 +208,7 @@ function Wish() {
           </label>
         </div>
       </details>
-      <Button kind="main" onClick={() => void solve()} disabled={pieces < 2}>
+      <Button kind="main" onClick={solve} disabled={pieces < 2}>
         Solve
       </Button>
       {pieces < 2 && <p className="faint">Bring in two pieces or more first.</p>}
@@ -317,9 +312,9 @@ function Remarks({ proposal: { placed, unplaced = [], left = [] } }: { proposal:
       {left.length > 0 && (
         <p className="caution">
           <Icon name="warning" />
-          {listed(left)} {one ? "was" : "were"} locked or moved while the solver worked, and{" "}
-          {one ? "stays" : "stay"} there; the others are laid as if {one ? "it" : "they"} had not
-          been. Solve again to have them laid around {one ? "it" : "them"}.
+          {listed(left)} {one ? "stays" : "stay"} where you put {one ? "it" : "them"} while the
+          solver worked; the others are laid as if you had not. Solve again to have them laid around{" "}
+          {one ? "it" : "them"}.
         </p>
       )}
     </>
@@ -348,6 +343,8 @@ function ProposalCard({ job, proposal, alone }: { job: Job; proposal: Proposal; 
       .filter((p) => p.placed)
       .map((p) => p.island ?? 1),
   ).size;
+  // Of those that were to be placed, if that is told.
+  const { asked, laid = proposal.placed } = proposal;
   const use = async (name: string | null) => {
     const { project } = bench.get();
     await tell(async () => {
@@ -366,19 +363,20 @@ function ProposalCard({ job, proposal, alone }: { job: Job; proposal: Proposal; 
         height={alone ? 200 : 120}
       />
       <p>
-        <strong>{proposal.rank}</strong> · {proposal.placed} placed
+        <strong>{proposal.rank}</strong> · {laid}
+        {asked !== undefined && asked > laid && ` of ${asked}`} placed
         {islands > 1 && ` in ${islands} islands`}
       </p>
-      {proposal.confidence !== null ? (
+      {!laid ? null : proposal.confidence !== null ? (
         <Confidence value={proposal.confidence} />
       ) : (
         <p className="faint">confidence unknown</p>
       )}
       <div className="row">
-        <Button onClick={() => void use(null)}>Use</Button>
+        <Button onClick={() => use(null)}>Use</Button>
         <Button
           kind="quiet"
-          onClick={() => void use(`Proposal ${proposal.rank}`)}
+          onClick={() => use(`Proposal ${proposal.rank}`)}
           hint="Keeps what is on the board in its own hypothesis"
         >
           Keep as new

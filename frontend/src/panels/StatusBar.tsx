@@ -69,7 +69,7 @@ function Running() {
         <IconButton
           icon="close"
           label={`Cancel: ${DOING[job.kind]}`}
-          onClick={() => void tell(() => api.cancel(job.id))}
+          onClick={() => tell(() => api.cancel(job.id))}
         />
       </span>
     ));

@@ -1,9 +1,10 @@
 /** Buttons: with words, or with an icon and a name for those who cannot see it. */
-import type { ReactNode } from "react";
+import { useRef, type ReactNode } from "react";
 import { Icon, type IconName } from "./Icon";
 
 interface Common {
-  onClick: () => void;
+  /** Not called again before its promise, if it answers one, is kept: a double click asks once. */
+  onClick: () => unknown;
   disabled?: boolean;
   pressed?: boolean;
 }
@@ -25,11 +26,12 @@ export function Button({
   /** At work on what it was pressed for: does nothing meanwhile, but keeps the focus. */
   busy?: boolean;
 }) {
+  const press = useOnce(onClick);
   return (
     <button
       type="button"
       className={`button ${kind}`}
-      onClick={() => busy || onClick()}
+      onClick={() => busy || press()}
       disabled={disabled}
       aria-disabled={busy || undefined}
       aria-pressed={pressed}
@@ -49,6 +51,7 @@ export function IconButton({
   disabled,
   pressed,
 }: Common & { icon: IconName; label: string; keys?: string }) {
+  const press = useOnce(onClick);
   return (
     <button
       type="button"
@@ -56,10 +59,24 @@ export function IconButton({
       aria-label={label}
       title={keys ? `${label} (${keys})` : label}
       aria-pressed={pressed}
-      onClick={onClick}
+      onClick={press}
       disabled={disabled}
     >
       <Icon name={icon} />
     </button>
   );
+}
+
+/** Does nothing while the promise of the call before is open. */
+function useOnce(act: () => unknown): () => void {
+  const acting = useRef(false);
+  return () => {
+    if (acting.current) return;
+    const done = act();
+    if (!(done instanceof Promise)) return;
+    acting.current = true;
+    void done.finally(() => {
+      acting.current = false;
+    });
+  };
 }

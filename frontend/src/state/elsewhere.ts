@@ -64,7 +64,10 @@ async function deliver(p: Id, h: Id): Promise<void> {
     keepUnsent(p, h, unsent(p, h).slice(1));
     count(p);
   }
-  if (lost) say(`${lost} unsaved change${lost > 1 ? "s" : ""} went with a deleted hypothesis.`);
+  if (lost) {
+    const changes = `${lost} unsaved change${lost > 1 ? "s" : ""}`;
+    say(`${changes} went with a deleted hypothesis.`, "", "warning");
+  }
 }
 
 async function send(p: Id, h: Id, step: Unsent): Promise<void> {

@@ -59,11 +59,20 @@ async function insist(work: () => Promise<unknown>): Promise<void> {
       return;
     } catch (trouble) {
       if (!(trouble instanceof Refusal)) throw trouble;
+      if (trouble.status === 404 && (await isGone(project?.id))) return projectGone();
       if (!trouble.passing) return say(trouble.trouble.what, trouble.trouble.remedy, "bad");
       hindered(trouble);
     }
     await new Promise((done) => setTimeout(done, AGAIN_MS));
   }
+}
+
+async function isGone(project: Id | undefined): Promise<boolean> {
+  if (!project) return false;
+  return api.project(project).then(
+    () => false,
+    (why: unknown) => why instanceof Refusal && why.status === 404,
+  );
 }
 
 export function goTo(project: Id | null, hypothesis: Id | null = null): void {
@@ -175,9 +184,23 @@ function showHypotheses(project: Id, hypotheses: readonly HypothesisSummary[]): 
   const { kept, lost } = abandon();
   carried.push(...kept);
   const gone = now.hypotheses.find(({ id }) => id === open)?.name;
-  const unsaved = lost ? `${lost} unsaved change${lost > 1 ? "s" : ""} went with it.` : "";
-  if (gone && !deletedHere.has(open)) say(`“${gone}” was deleted in another window.`, unsaved);
+  if (gone && !deletedHere.has(open)) sayDeleted(`“${gone}”`, lost);
   goTo(project, first.id);
+}
+
+function sayDeleted(what: string, lost: number): void {
+  const unsaved = lost ? `${lost} unsaved change${lost > 1 ? "s" : ""} went with it.` : "";
+  say(`${what} was deleted in another window.`, unsaved, lost ? "warning" : "plain");
+}
+
+/** Leaves the open project, which is no more. */
+function projectGone(): void {
+  if (!bench.get().project) return;
+  takeTyped();
+  const { unsaved } = bench.get();
+  abandon();
+  sayDeleted("This project", unsaved);
+  goTo(null);
 }
 
 /** What was said about pieces and joins in a hypothesis that is gone: made again in the next. */
@@ -238,7 +261,11 @@ function listen(project: Id, sequence: number): void {
     bench.set({ connected: false });
     if (source.readyState === EventSource.CLOSED) {
       // A stream is refused without a reason; a call tells it.
-      void api.project(project).catch((why: unknown) => why instanceof Refusal && hindered(why));
+      void api.project(project).catch((why: unknown) => {
+        if (!(why instanceof Refusal) || stream !== source) return;
+        if (why.status === 404) projectGone();
+        else hindered(why);
+      });
       setTimeout(() => stream === source && listen(project, sequence), 1000);
     }
   };
@@ -247,10 +274,7 @@ function listen(project: Id, sequence: number): void {
   on("change", (data) => void hearChange((data as { what: string }).what));
   on("reset", () => void refetch());
   on("job", (data) => hearJob(data as Job & { preview?: Preview | null }));
-  on("gone", () => {
-    say("This project was deleted in another window.");
-    goTo(null);
-  });
+  on("gone", projectGone);
 }
 
 async function hearChange(what: string): Promise<void> {

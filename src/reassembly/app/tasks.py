@@ -321,49 +321,53 @@ class Tasks:
         return right, top
 
     def _solved(self, job: db.JobRow, result: dict[str, Any]) -> dict[str, Any]:
-        """Each proposal tells the ids of pieces that it was to place and that stay `unplaced`; and
-        of those `left` where they are, since a person has locked or moved them meanwhile."""
+        """Each proposal tells how many pieces lie by it (`placed`), and of how many that it was
+        `asked` to place it has `laid` down; the ids of those that stay `unplaced`; and of those
+        `left` where they are, since a person has locked or moved them meanwhile."""
         project_id, hypothesis_id = str(job.project_id), str(job.hypothesis_id)
-        proposals = [
-            {"rank": rank, "placed": len(answer["poses"]), **answer}
-            for rank, answer in enumerate(result["proposals"], start=1)
-        ]
         state = self.store.state(project_id, hypothesis_id)
         pieces = [row.id for row in self._active_pieces(project_id)]
+        asked = [i for i in pieces if i in result["asked"]]
         revision = None
         shown = []
-        for proposal in proposals:
+        for rank, proposal in enumerate(result["proposals"], start=1):
             poses = proposal["poses"]
             # What was brought in meanwhile is no concern of the solver's.
-            seen = {i for i in pieces if i in poses or i in result["asked"]}
+            seen = {i for i in pieces if i in poses or i in asked}
             after = proposal_operation(state.placements, poses, seen, job.settings)
             lies = {i: after.placements.get(i, Placement()) for i in pieces}
+            left = [i for i in pieces if i in poses and not _lies_by(poses[i], lies[i])]
+            laid = sum(i in poses and i not in left for i in asked)
             shown.append(
                 {
-                    "rank": proposal["rank"],
+                    "rank": rank,
                     "confidence": proposal["confidence"],
-                    "placed": proposal["placed"],
-                    "unplaced": [i for i in pieces if i in result["asked"] and not lies[i].placed],
-                    "left": [i for i in pieces if i in poses and not _lies_by(poses[i], lies[i])],
+                    "placed": sum(i in poses and lies[i].placed for i in pieces),
+                    "asked": len(asked),
+                    "laid": laid,
+                    "unplaced": [i for i in asked if not lies[i].placed],
+                    "left": left,
                     "poses": poses,
                     "placements": {
                         i: p.model_dump(mode="json") for i, p in after.placements.items()
                     },
                 }
             )
-            if proposal["rank"] == 1 and job.settings["apply"]:
-                solver = job.settings["solver"]
+            # An answer that moves nothing is no step of the history.
+            moved = any(_differ(state.placements.get(i, Placement()), lies[i]) for i in seen)
+            if rank == 1 and moved and job.settings["apply"]:
                 revision = self.store.edit(
                     project_id,
                     hypothesis_id,
                     [after],
                     kind="solve",
-                    summary=f"solved by {solver}: {proposal['placed']} pieces placed",
+                    summary=f"solved by {job.settings['solver']}: {laid} piece{'s' * (laid != 1)} "
+                    "placed",
                     **_who(job),
                 ).revision
         if result["joins"] is not None:
             self.store.set_joins(project_id, result["joins"], *result["basis"])
-        sure = any(proposal["confidence"] is not None for proposal in proposals)
+        sure = any(proposal["confidence"] is not None for proposal in shown)
         return {
             "proposals": shown,
             "applied_revision": revision,
@@ -498,6 +502,13 @@ def _lies_by(pose: Mapping[str, Any], placement: Placement) -> bool:
     off = math.hypot(pose["x_mm"] - placement.x_mm, pose["y_mm"] - placement.y_mm)
     turn = abs(wrap_deg(pose["rotation_deg"] - placement.rotation_deg))
     return placement.placed and off < ROUNDING and turn < ROUNDING
+
+
+def _differ(one: Placement, other: Placement) -> bool:
+    """Whether a piece lies elsewhere by the one than by the other, or only by one of them."""
+    if not (one.placed and other.placed):
+        return one.placed != other.placed
+    return not _lies_by(one.model_dump(), other)
 
 
 def proposal_operation(
