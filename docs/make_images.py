@@ -33,7 +33,7 @@ GROUND = (240, 238, 233)
 QUALITY = 70
 DEMO_SEED = 3
 """That of `reassembly demo`."""
-ASSEMBLED_SEED, FRAMES, WIDTH_PX, GAP_MM = 6, 40, 640, 12.0
+ASSEMBLED_SEED, FRAMES, WIDTH_PX, GAP_MM = 6, 32, 560, 12.0
 LAG = 2.0
 """How many times as long as one piece moves the last one waits."""
 
