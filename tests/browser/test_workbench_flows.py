@@ -488,6 +488,17 @@ def test_what_is_locked_while_a_solver_works_is_told(hands: Hands, drawn: Puzzle
     page.get_by_text(f"{name} stays where you put it while the solver worked").wait_for()
     jobs = hands.server.get(f"/api/projects/{hands.project}")["jobs"]
     assert [job["kind"] for job in jobs].count("solve") == 2
+    home = page.get_by_label("Hypothesis", exact=True).locator("option:checked").inner_text()
+    for name in ("Proposal 1", "Proposal 1 2"):
+        hands.tab("Solve")
+        page.get_by_role("button", name="Keep as new").first.dblclick(delay=5)
+        hands.until(
+            "(name) => document.querySelector('[aria-label=Hypothesis]')"
+            ".selectedOptions[0].textContent === name",
+            name,
+        )
+        hands.settle()
+        hands.switch_to(home)
 
 
 def test_a_cut_out_is_repaired_split_merged_and_discarded(hands: Hands, drawn: Puzzle) -> None:

@@ -15,6 +15,7 @@ import { signature } from "../state/identity";
 import { contradicted, placementOf } from "../state/operations";
 import { createStore, useStore } from "../state/store";
 import { goTo, isOver, tell } from "../state/sync";
+import { freeName } from "../state/versions";
 
 /** What is asked of a solver; kept from one solve to the next. */
 const wish = createStore<{
@@ -68,7 +69,7 @@ export function SolvePanel() {
       {running ? <Progress job={running} words="Solving" /> : <Wish />}
       {running && (
         <p className="faint">
-          You can go on working; what you lock meanwhile stays.{" "}
+          You can go on working; what you lock meanwhile stays, other pieces may be laid elsewhere.{" "}
           {shown
             ? `The board shows what the solver is trying, ${laid} so far; your pieces lie as they lay.`
             : tried
@@ -302,7 +303,8 @@ function Outcome({ job }: { job: Job }) {
 }
 
 /** What the proposal on the board did not do. */
-function Remarks({ proposal: { placed, unplaced = [], left = [] } }: { proposal: Proposal }) {
+function Remarks({ proposal }: { proposal: Proposal }) {
+  const { placed, laid = placed, unplaced = [], left = [] } = proposal;
   const one = left.length === 1;
   return (
     <>
@@ -313,8 +315,10 @@ function Remarks({ proposal: { placed, unplaced = [], left = [] } }: { proposal:
         <p className="caution">
           <Icon name="warning" />
           {listed(left)} {one ? "stays" : "stay"} where you put {one ? "it" : "them"} while the
-          solver worked; the others are laid as if you had not. Solve again to have them laid around{" "}
-          {one ? "it" : "them"}.
+          solver worked
+          {laid > 0 &&
+            "; the others are laid as if you had not. Solve again to have them laid anew"}
+          .
         </p>
       )}
     </>
@@ -372,16 +376,18 @@ function ProposalCard({ job, proposal, alone }: { job: Job; proposal: Proposal; 
       ) : (
         <p className="faint">confidence unknown</p>
       )}
-      <div className="row">
-        <Button onClick={() => use(null)}>Use</Button>
-        <Button
-          kind="quiet"
-          onClick={() => use(`Proposal ${proposal.rank}`)}
-          hint="Keeps what is on the board in its own hypothesis"
-        >
-          Keep as new
-        </Button>
-      </div>
+      {laid > 0 && (
+        <div className="row">
+          <Button onClick={() => use(null)}>Use</Button>
+          <Button
+            kind="quiet"
+            onClick={() => use(freeName(`Proposal ${proposal.rank}`))}
+            hint="Keeps what is on the board in its own hypothesis"
+          >
+            Keep as new
+          </Button>
+        </div>
+      )}
     </article>
   );
 }

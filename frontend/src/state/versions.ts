@@ -32,7 +32,7 @@ export function branchFrom(from: Id | null, revision: number | null): void {
 const ANOTHER = /(, another way( \d+)?)+$/;
 
 /** A name that no hypothesis has yet. */
-function freeName(wanted: string): string {
+export function freeName(wanted: string): string {
   const taken = new Set(bench.get().hypotheses.map((one) => one.name));
   let name = wanted;
   for (let k = 2; taken.has(name); k++) name = `${wanted} ${k}`;
