@@ -32,7 +32,7 @@ export function RulerPhoto({
   };
   const mark = (at: Spot) => {
     // Two ends that lie on each other, as of a double click, are one.
-    if (!first || Math.hypot(at[0] - first[0], at[1] - first[1]) < radius) return setFirst(at);
+    if (!first || Math.hypot(at[0] - first[0], at[1] - first[1]) < radius / 2) return setFirst(at);
     onRuler(first, at);
     setFirst(null);
   };
