@@ -48,6 +48,9 @@ def test_joins_come_best_first_with_figures_in_mm(puzzle, found):
     assert sure == sorted(sure, reverse=True) and sure[-1] >= 0 and sure[0] < 1
     pairs = [frozenset((j.first, j.second)) for j in found]
     assert len(set(pairs)) == 3 and max(map(pairs.count, pairs)) <= 4
+    for pair in set(pairs):  # One way is true at most; nothing may be left for the last.
+        best, *further = (chance for chance, own in zip(sure, pairs, strict=True) if own == pair)
+        assert best > 0 and best + sum(further) <= 1 + 1e-12
     for join in found:
         one, other = puzzle[join.first].polygon, puzzle[join.second].placed(join.pose)
         assert one.distance(other) < 8
