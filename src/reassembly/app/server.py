@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import mimetypes
 import secrets
 import socket
@@ -65,6 +66,7 @@ def create_app(bench: Workbench, *, host: str = "127.0.0.1", token: str | None =
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         bench.hub.open(asyncio.get_running_loop())
         bench.jobs.start()
+        gc.freeze()  # What is imported stays: no edit is to wait while garbage is sought in it.
         yield
         bench.close()
 
