@@ -1,11 +1,13 @@
 """The solver from pictures to poses, with a finder whose judge knows the truth; what a person says
 must hold whatever it finds."""
 
+import copy
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import reassembly as ra
 from reassembly.errors import InputError
@@ -39,10 +41,13 @@ def weights(tmp_path_factory):
 class Knowing(JoinFinder):
     """Proposes true joins among others, and likes them best."""
 
-    def __init__(self, puzzle, finder, false=6):
-        super().__init__(finder.network, finder.matchers, finder.settings)
+    def __init__(self, puzzle, finder, false=6, doubted=(), network=None):
+        """Args:
+        doubted: pieces whose joins are liked less, though better than false ones.
+        """
+        super().__init__(network or finder.network, finder.matchers, finder.settings)
         self.told, self.rims, self.met = puzzle, rims_of(puzzle), met_in(puzzle)
-        self.false = false
+        self.false, self.doubted = false, set(doubted)
 
     def look(self, puzzle):
         """The pieces, which come under other names and in other frames, by their areas."""
@@ -55,7 +60,7 @@ class Knowing(JoinFinder):
         return Looked(puzzle, rims, None, None, light=False)
 
     def judged(self, looked, pairs):
-        real, met, true, false = self.real, self.met, 4.0, -3.0
+        real, met, false = self.real, self.met, -3.0
         for a, b in pairs:
             rows = touching_motions(looked.rims[a], looked.rims[b], self.false)
             logits = np.full(self.false, false)
@@ -65,6 +70,7 @@ class Knowing(JoinFinder):
                 shifts = [real[i].anonymous("x")[1] for i in (a, b)]
                 pose = shifts[0].inverse() @ join.pose @ shifts[1]
                 right = motion_of(pose, looked.rims[a], looked.rims[b])
+                true = 2.5 if self.doubted & set(names) else 4.0
                 rows, logits = np.vstack([right, rows]), np.array([true, *logits])
             if len(rows):
                 yield Judged(a, b, rows, rows, logits, 1 / (1 + np.exp(-logits)))
@@ -121,6 +127,32 @@ def test_what_no_join_that_is_trusted_holds_is_left_out(puzzle, solver):
     answer = ra.solve(puzzle, with_settings(solver, trust=0.5), seed=1)
     assert answer.unplaced == ("stray",)
     assert set(answer.islands[0]) == set(puzzle.truth)
+
+
+def test_no_piece_is_told_that_is_less_sure_than_asked_for(puzzle, solver):
+    """Also where several joins speak for it that are doubtful each."""
+    met = met_in(puzzle)
+    # Of four, one that has two neighbours or more, and without which the others hold together.
+    doubted = next(
+        i
+        for i in sorted(puzzle.truth)
+        if sum(i in pair for pair in met) > 1 and sum(i not in pair for pair in met) > 1
+    )
+    network = copy.deepcopy(solver.finder.network)
+    network.worn.scale[:] = torch.tensor([1.0, -3.0])
+    finder = Knowing(puzzle, solver.finder, doubted=[doubted], network=network)
+    placed = ra.solve(puzzle, with_settings(solver, finder=finder, trust=0.3), seed=1)
+    assert doubted in placed.islands[0] and 0.3 < placed.confidence[doubted] < 0.4
+    others = set(puzzle.truth) - {doubted}
+    # With the stray locked, they are an island of their own, and are told without it too.
+    for locked in ([], ["stray"], [min(others)]):
+        held = {i: Pose(3.0, 4.0) for i in locked}
+        careful = with_settings(solver, finder=finder, trust=0.5)
+        answer = ra.solve(puzzle, careful, seed=1, locked=held)
+        assert others in [set(island) for island in answer.islands]
+        assert doubted in answer.unplaced
+        for each in (answer, *answer.alternatives):
+            assert min(each.confidence.values()) >= 0.5
 
 
 def test_a_large_piece_alone_gives_way_to_those_that_join(puzzle, solver):

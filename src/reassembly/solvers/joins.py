@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -179,8 +179,8 @@ class _Run:
 
         found = search(table, settings, seed=self.seed, held=self._held(), progress=told)
         if self.solver.partner is not None:
-            drawn = self._drawn(self.solver.partner, table, found[0])
-            found = sorted([*found, *drawn], key=lambda each: -each.value)
+            found += self._drawn(self.solver.partner, table, found[0])
+        found.sort(key=lambda each: -self._told_value(table, each))
         ranked = [self._assembled(table, each, self._refined(table, each)) for each in found]
         answer = replace(ranked[0], alternatives=tuple(ranked[1:]))
         report(self.progress, 1.0, "assembling", answer)
@@ -332,33 +332,50 @@ class _Run:
         Args:
             refined: the groups' final poses; the search's own if left out.
         """
-        groups = sorted(
-            zip(found.groups, refined or found.groups, strict=True),
-            key=lambda pair: self._minor(pair[0]),
-        )
+        lies = {i: motion for group in refined or found.groups for i, motion in group.items()}
         islands: list[dict[str, Pose]] = []
         confidence: dict[str, float] = {}
-        for number, (group, final) in enumerate(groups):
-            trusted = self._trusted(table, group)
-            if number and (len(group) < 2 or min(trusted.values()) < ISLAND):
-                continue
-            framed = self._framed(final)
+        for trusted in self._told(table, found):
+            framed = self._framed({i: lies[i] for i in trusted})
             islands.append({i: self._pose(i, motion) for i, motion in framed.items()})
             confidence |= trusted
         return Assembly.of(self.puzzle, *islands, confidence=confidence)
 
-    def _minor(self, group: Mapping[str, Motion]) -> tuple[bool, bool, float]:
+    def _told_value(self, table: Table, found: Found) -> float:
+        """What speaks for an assembly, as far as it is told."""
+        lies = {i: motion for group in found.groups for i, motion in group.items()}
+        return value_of(table, [{i: lies[i] for i in told} for told in self._told(table, found)])
+
+    def _told(self, table: Table, found: Found) -> list[dict[str, float]]:
+        """How far the pieces of each island are trusted, the main one first."""
+        parts = [part for group in found.groups for part in self._parts(table, group)]
+        main, *others = sorted(parts, key=self._minor)
+        return [main, *(o for o in others if len(o) > 1 and min(o.values()) >= ISLAND)]
+
+    def _parts(self, table: Table, group: Mapping[str, Motion]) -> Iterator[dict[str, float]]:
+        """A group without the pieces that are not trusted enough to be told with it, and what
+        those hold among each other."""
+        while group:
+            trusted = self._trusted(table, group)
+            first, *_ = trusted
+            part = {i: t for i, t in trusted.items() if i == first or t >= self.solver.trust}
+            yield part
+            group = {i: motion for i, motion in group.items() if i not in part}
+
+    def _minor(self, group: Iterable[str]) -> tuple[bool, bool, float]:
         """What groups are sorted by: that of locked pieces comes first, then the larger ones;
         pieces that lie alone come last."""
-        area = sum(self.areas[i] for i in group)
-        return not self.locked.keys() & group.keys(), len(group) < 2, -area
+        pieces = set(group)
+        area = sum(self.areas[i] for i in pieces)
+        return not self.locked.keys() & pieces, len(pieces) < 2, -area
 
     def _trusted(self, table: Table, group: Mapping[str, Motion]) -> dict[str, float]:
         """How likely each piece of a group lies right beside its largest one or the locked ones:
         the least sure step of the surest way there."""
         ids = list(group)
         known = {i: 1.0 for i in ids if i in self.locked}
-        if not known:
+        held = bool(known)
+        if not held:
             known = {max(ids, key=lambda i: self.areas[i]): 1.0}
         steps = np.zeros((len(ids), len(ids)))
         for k, i in enumerate(ids):
@@ -378,11 +395,9 @@ class _Run:
                 ),
             )
             known[best[1]] = best[0]
-        if not self.locked and len(ids) > 1:
-            first = next(iter(known))
-            known[first] = max(value for i, value in known.items() if i != first)
-        elif not self.locked:
-            known[ids[0]] = 0.0
+        if not held:
+            first, *others = known
+            known[first] = max((known[i] for i in others), default=0.0)
         return {i: float(min(1.0, value)) for i, value in known.items()}
 
     def _pose(self, piece: str, motion: Motion) -> Pose:
