@@ -102,8 +102,7 @@ def test_a_zip_and_files_are_brought_in_together(hands: Hands, tmp_path: Path) -
     dialog.get_by_label("One pixel is").click()
     page.keyboard.type("0.5")
     page.keyboard.press("Tab")
-    dialog.get_by_role("button", name="Bring in", exact=True).click()
-    dialog.wait_for(state="detached")
+    hands.confirm_import()
     page.locator(".thumb-button").nth(3).wait_for()
     names = {piece["name"] for piece in hands.pieces()}
     assert names == {"odd & ü; x='1'", *puzzle.ids[1:]}
@@ -123,7 +122,7 @@ def test_files_of_a_folder_come_in_natural_order(hands: Hands, tmp_path: Path) -
     hands.page.get_by_label("I know it").click()
     hands.page.get_by_label("One pixel is").click()
     hands.page.keyboard.type("0.5")
-    hands.page.get_by_role("dialog").get_by_role("button", name="Bring in", exact=True).click()
+    hands.confirm_import()
     hands.page.locator(".thumb-button").nth(2).wait_for()
     assert [piece["name"] for piece in hands.pieces()] == wanted
 
@@ -172,8 +171,7 @@ def test_a_tray_photograph_is_scaled_by_two_clicks(hands: Hands, tmp_path: Path)
     dialog.get_by_label("This length is").click()
     page.keyboard.type("150")
     page.keyboard.press("Tab")
-    dialog.get_by_role("button", name="Bring in", exact=True).click()
-    dialog.wait_for(state="detached")
+    hands.confirm_import()
     page.locator(".thumb-button").nth(count - 1).wait_for()
     pieces = hands.pieces()
     assert len(pieces) >= count
@@ -261,6 +259,8 @@ def test_a_phone_photograph_is_brought_in(hands: Hands, tmp_path: Path) -> None:
     page.keyboard.type("100")
     dialog.get_by_role("button", name="Bring in", exact=True).focus()
     page.keyboard.press("Enter")
+    page.get_by_role("dialog", name="Tour").wait_for()
+    page.keyboard.press("Escape")
     dialog.wait_for(state="detached")
     page.locator(".thumb-button").nth(3).wait_for()
     # Four times five steps of a hundredth of 1600 px, called 100 mm.
@@ -295,6 +295,15 @@ def test_solving_shows_its_attempts_and_can_be_cancelled(hands: Hands, drawn: Pu
     page.get_by_text(re.compile(r"Proposal \d is on the board")).wait_for()
     hands.wait_saved()
     assert len(hands.placed()) >= 2
+    # Whoever looked elsewhere sees all of it.
+    page.locator(".board").hover()
+    for _ in range(12):
+        page.mouse.wheel(0, -300)
+    all_seen = "() => window.reassembly.board.isSeen(window.reassembly.board.items)"
+    hands.until(f"() => !({all_seen})()")
+    page.get_by_role("button", name="Use", exact=True).first.click()
+    hands.until(all_seen)
+    hands.wait_saved()
 
     # Another solve that is given up takes no proposal away.
     shown = page.locator(".proposal").count()
@@ -303,7 +312,6 @@ def test_solving_shows_its_attempts_and_can_be_cancelled(hands: Hands, drawn: Pu
     page.get_by_text("was cancelled").wait_for()
     assert page.locator(".proposal").count() == shown > 0
     page.reload()
-    hands.skip_tour()
     hands.tab("Solve")
     page.get_by_text("was cancelled").wait_for()
     assert page.locator(".proposal").count() == shown
@@ -612,7 +620,6 @@ def test_exports_and_the_project_comes_back_unchanged(
     assert set(after) == set(before)
     for name, row in before.items():
         assert after[name] == row
-    hands.skip_tour()
     page.get_by_role("button", name="Export").click()
     for format_ in ("Report", "Picture", "Poses"):
         dialog.get_by_role("checkbox", name=re.compile(f"^{format_}")).uncheck()

@@ -64,8 +64,7 @@ def test_a_ruler_is_unticked_and_a_piece_can_be_refused(hands: Hands, tmp_path: 
     dialog.get_by_label("I know it").click()
     dialog.get_by_label("One pixel is").click()
     page.keyboard.type("0.5")
-    dialog.get_by_role("button", name="Bring in", exact=True).click()
-    dialog.wait_for(state="detached")
+    hands.confirm_import()
     page.locator(".thumb-button").first.wait_for()
     pieces = hands.pieces()
     assert len(pieces) == count - 1
@@ -130,6 +129,8 @@ def test_of_several_saved_projects_one_is_to_be_opened(hands: Hands, tmp_path: P
         (tmp_path / name).write_text("{}", encoding="utf-8")
     hands.drop_files(tmp_path / "a.json", tmp_path / "b.json")
     hands.page.get_by_text("These are 2 saved projects. Open one at a time.").wait_for()
+    hands.drop_files(tmp_path / "b.json")
+    hands.page.get_by_text("b.json: this is no project.").wait_for()
     assert hands.page.get_by_role("dialog").count() == 0 and names(hands) == before
 
 
@@ -213,7 +214,7 @@ def test_pieces_with_a_caution_are_counted_until_it_is_dismissed(
     dialog.get_by_label("I know it").click()
     dialog.get_by_label("One pixel is").click()
     page.keyboard.type("0.5")
-    dialog.get_by_role("button", name="Bring in", exact=True).click()
+    hands.confirm_import()
     notice = page.locator(".notice", has_text=f"{count} pieces brought in")
     notice.wait_for()
     marked = sum(bool(piece["warnings"]) for piece in hands.pieces())

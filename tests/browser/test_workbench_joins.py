@@ -274,8 +274,7 @@ def test_islands_lie_apart_in_attempts_and_in_the_answer(
             Image.open(file).save(folder / f"{seed}-{file.name}", dpi=(dpi, dpi))
     page = hands.page
     hands.drop_files(folder)
-    page.get_by_role("dialog").get_by_role("button", name="Bring in", exact=True).click()
-    page.get_by_role("dialog").wait_for(state="detached")
+    hands.confirm_import()
     # Everything lies on the board already, where attempts will be shown.
     page.locator(".thumb-button").nth(5).wait_for()
     page.locator(".thumb-button").first.click()

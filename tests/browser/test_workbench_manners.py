@@ -123,6 +123,25 @@ def test_the_import_of_one_piece_in_words_and_lines(visitor: Hands, tmp_path: Pa
     assert "gradient" in files.evaluate("(list) => getComputedStyle(list).backgroundImage")
     dialog.get_by_role("button", name="Bring in", exact=True).click()
     page.get_by_text("1 piece brought in; it is in the tray.").wait_for()
+    # The tour waits until nothing else is asked, and does not come in the middle of later work.
+    page.get_by_role("dialog", name="Tour").wait_for()
+    visitor.skip_tour()
+    page.reload()
+    page.locator(".board").wait_for()
+    visitor.settle()
+    assert page.get_by_role("dialog").count() == 0
+
+
+def test_a_pressed_button_looks_so_under_the_pointer(hands: Hands) -> None:
+    page = hands.page
+    button = page.get_by_role("button", name="Outlines")
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    look = "(it) => getComputedStyle(it).backgroundColor"
+    assert button.evaluate("(it) => it.matches(':hover')")
+    under = button.evaluate(look)
+    page.locator(".board").hover()
+    assert button.evaluate(look) == under
 
 
 def test_a_branch_is_offered_a_name_of_its_own(hands: Hands) -> None:

@@ -113,8 +113,8 @@ def test_lengths_are_measured_by_keys(hands: Hands) -> None:
     length = (12 * 10 + 3) / hands.scale()
     assert end[0] - start[0] == pytest.approx(length) and end[1] == pytest.approx(start[1])
     told = page.locator("[aria-live]", has_text="measured").inner_text()
-    number = float(re.findall(r"[\d.]+", told)[0]) * (10 if "cm" in told else 1)
-    assert number == pytest.approx(length, abs=0.6)
+    number = re.fullmatch(r"([\d.]+) mm measured", told)
+    assert number is not None and float(number[1]) == pytest.approx(length, abs=0.06)
     page.keyboard.press("Escape")
     assert page.evaluate("window.reassembly.board.measured") is None
 
@@ -212,6 +212,38 @@ def test_a_cut_needs_its_line_and_strokes_are_not_dropped_unasked(hands: Hands) 
     page.keyboard.press("Escape")
     dialog.wait_for(state="detached")
     assert question.count() == 0 and hands.state()["revision"] == before
+
+
+def test_a_cut_may_begin_beside_the_photograph(hands: Hands) -> None:
+    page = hands.page
+    page.locator(".board").focus()
+    page.keyboard.press("n")
+    page.keyboard.press("i")
+    before = len(hands.pieces())
+    page.get_by_role("button", name="Repair the cut-out").click()
+    dialog = page.get_by_role("dialog", name=re.compile("Repair"))
+    dialog.get_by_text("Fetching").wait_for(state="detached")
+    dialog.get_by_role("button", name="Cut", exact=True).click()
+    box = dialog.locator("canvas").bounding_box()
+    room = dialog.locator(".zoomable-view").bounding_box()
+    assert box is not None and room is not None and box["x"] - room["x"] > 20
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    split = dialog.get_by_role("button", name="Split along the line")
+    hands.drag((x, y), (x + 10, y))
+    split.click()
+    trouble = page.get_by_text("This line does not cut the piece apart")
+    trouble.wait_for()
+    hands.drag((box["x"] - 15, y), (box["x"] + box["width"] + 15, y), steps=20)
+    split.click()
+    dialog.wait_for(state="detached")
+    page.get_by_text("Split into its parts").wait_for()
+    # What was wrong before is not wrong any more.
+    assert trouble.count() == 0
+    hands.wait_saved()
+    assert len(hands.pieces()) > before
+    page.keyboard.press("Control+z")
+    hands.wait_saved()
+    assert len(hands.pieces()) == before
 
 
 def test_what_others_wrote_is_named(hands: Hands) -> None:

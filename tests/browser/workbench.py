@@ -236,6 +236,15 @@ class Hands:
     def skip_tour(self) -> None:
         self.page.get_by_role("button", name="Skip").click()
 
+    def confirm_import(self) -> None:
+        """Presses the button of the dialog; a first visitor is then shown the tour."""
+        view = self.page.evaluate("JSON.parse(localStorage.getItem('reassembly.view') ?? '{}')")
+        dialog = self.page.get_by_role("dialog", name="Bring in pieces")
+        dialog.get_by_role("button", name="Bring in", exact=True).click()
+        dialog.wait_for(state="detached")
+        if not view.get("toured"):
+            self.skip_tour()
+
     def open_project(self, name: str) -> None:
         self.page.get_by_role("link", name=re.compile(name)).click()
         self.page.locator(".board").wait_for()
@@ -343,8 +352,7 @@ def bring_in(hands: Hands, folder: Path, mm_per_px: float) -> None:
     page.get_by_label("One pixel is").click()
     page.keyboard.type(str(mm_per_px))
     page.keyboard.press("Tab")
-    page.get_by_role("dialog").get_by_role("button", name="Bring in", exact=True).click()
-    page.get_by_role("dialog").wait_for(state="detached")
+    hands.confirm_import()
     page.locator(".thumb-button").first.wait_for()
 
 

@@ -86,6 +86,7 @@ export class Board {
   private still = true;
   /** The hypothesis that the view was made for. */
   private viewed: Id | null = null;
+  private awaited = false;
   private wasPreviewed = false;
   private wasSolving = false;
   /** Whether the person has chosen the view since the last time it was fitted by itself. */
@@ -196,6 +197,11 @@ export class Board {
     if (!this.isSeen(this.items.filter((item) => wanted.has(item.piece.id)))) this.fit();
   }
 
+  /** Shows everything once other poses have come, unless they are in view. */
+  revealNext(wanted = true): void {
+    this.awaited = wanted;
+  }
+
   private isSeen(items: readonly Item[]): boolean {
     const box = this.boxOf(items);
     const seen = visibleBox(this.camera, this.width, this.height);
@@ -269,24 +275,26 @@ export class Board {
       this.seen.state !== state ||
       preview ||
       this.wasPreviewed;
+    let awaited = false;
     if (changed) {
+      [awaited, this.awaited] = [this.awaited, false];
       this.items = preview ? withPreview(now, preview) : itemsOf(now);
       this.seen = { pieces, state, hypothesis };
     }
     this.followPreview(preview !== null);
-    this.followHypothesis(hypothesis, empty);
+    this.followHypothesis(hypothesis, empty || awaited);
     if (view.get().keypoints) this.keypoints.fetch();
     if (changed) this.redraw();
     else this.remark();
   }
 
   /** Begins with everything in view, and sees to it again where another content lies elsewhere. */
-  private followHypothesis(hypothesis: Id | null, wasEmpty: boolean): void {
+  private followHypothesis(hypothesis: Id | null, elsewhere: boolean): void {
     if (!hypothesis || this.width <= 150) return;
     const first = this.viewed === null;
     const another = this.viewed !== hypothesis;
     this.viewed = hypothesis;
-    const anew = another || (wasEmpty && this.items.length > 1);
+    const anew = another || (elsewhere && this.items.length > 1);
     if (first || (anew && !this.isSeen(this.items))) this.fit();
   }
 

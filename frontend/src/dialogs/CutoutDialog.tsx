@@ -6,7 +6,7 @@ import { carried, reveal } from "../parts/arrows";
 import { Button } from "../parts/Button";
 import { Modal } from "../parts/Modal";
 import { Zoomable } from "../parts/Zoomable";
-import { bench, pieceOf, say } from "../state/bench";
+import { bench, forgetTrouble, pieceOf, say } from "../state/bench";
 import { signature } from "../state/identity";
 import { repaired } from "../state/repairs";
 import { ConfirmDialog } from "./ConfirmDialog";
@@ -113,9 +113,9 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
   };
   useEffect(soon, [photo, mask, tool, size]);
 
-  const spot = (event: PointerEvent<HTMLCanvasElement>): Spot => {
-    const box = event.currentTarget.getBoundingClientRect();
-    const { width, height } = event.currentTarget;
+  const spot = (event: PointerEvent, canvas: HTMLCanvasElement): Spot => {
+    const box = canvas.getBoundingClientRect();
+    const { width, height } = canvas;
     return [
       ((event.clientX - box.left) / box.width) * width,
       ((event.clientY - box.top) / box.height) * height,
@@ -149,13 +149,15 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
     last.current = null;
     setPenDown(false);
   };
-  const down = (event: PointerEvent<HTMLCanvasElement>) => {
-    event.currentTarget.setPointerCapture(event.pointerId);
+  const down = (event: PointerEvent) => {
+    const canvas = view.current;
+    if (!canvas) return;
+    canvas.setPointerCapture(event.pointerId);
     setPenDown(false);
-    put(spot(event));
+    put(spot(event, canvas));
   };
   const move = (event: PointerEvent<HTMLCanvasElement>) => {
-    if (!penDown) carry(spot(event));
+    if (!penDown) carry(spot(event, event.currentTarget));
   };
   const canvasKey = (event: KeyboardEvent<HTMLCanvasElement>) => {
     const canvas = event.currentTarget;
@@ -187,6 +189,7 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
     const { project, hypothesis } = bench.get();
     if (!project || !hypothesis || !mask) return;
     setBusy(true);
+    forgetTrouble("cutout");
     const by = signature();
     let well = true;
     if (mask.changed) {
@@ -289,7 +292,12 @@ export function CutoutDialog({ piece: id, onClose }: { piece: Id; onClose: () =>
               Shrink 1 px
             </Button>
           </div>
-          <Zoomable aspect={piece.width_px / piece.height_px} onPinch={pinched}>
+          <Zoomable
+            aspect={piece.width_px / piece.height_px}
+            onPinch={pinched}
+            // A cut goes right across a piece, and so begins outside it.
+            onPressBeside={tool === "cut" ? down : undefined}
+          >
             <canvas
               ref={view}
               width={piece.width_px}

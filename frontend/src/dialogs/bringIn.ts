@@ -40,7 +40,7 @@ export async function forgetDraft(): Promise<void> {
 async function openSaved(file: File): Promise<void> {
   await tell(async () => {
     const { job } = await api.openProject(file);
-    const done = await succeeded(job);
+    const done = await succeeded(job, file.name);
     const id = done?.result?.["project"];
     if (typeof id === "string") goTo(id);
   });

@@ -7,10 +7,8 @@ export function roundLength(most: number): number {
   return power;
 }
 
-/** 0.4 mm, 12 mm, 3.5 cm, 1.2 m: what a person would say. */
+/** 0.45 mm, 165.8 mm: millimetres, as everywhere, no finer than anybody can measure. */
 export function sayLength(mm: number): string {
-  if (mm >= 1000) return `${trim(mm / 1000, 2)} m`;
-  if (mm >= 100) return `${trim(mm / 10, 1)} cm`;
   return `${trim(mm, mm < 10 ? 2 : 1)} mm`;
 }
 

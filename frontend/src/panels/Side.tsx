@@ -50,7 +50,7 @@ export function Side({ board }: { board: RefObject<Board | null> }) {
       <div className="panel" role="tabpanel" id="panel" aria-labelledby={`tab-${tab}`}>
         {tab === "piece" && <PiecePanel board={board} />}
         {tab === "joins" && <JoinsPanel board={board} />}
-        {tab === "solve" && <SolvePanel />}
+        {tab === "solve" && <SolvePanel board={board} />}
         {tab === "versions" && <VersionsPanel />}
         {tab === "history" && <HistoryPanel />}
       </div>

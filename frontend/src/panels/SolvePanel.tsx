@@ -1,7 +1,8 @@
 /** Lets a solver propose: all pieces or only the unplaced, and what it came back with. */
-import { useEffect, useMemo, useRef } from "react";
+import { useEffect, useMemo, useRef, type RefObject } from "react";
 import { api } from "../api/client";
 import type { Id, Job, Proposal, SolveResult } from "../api/types";
+import type { Board } from "../board/Board";
 import { Button } from "../parts/Button";
 import { Icon } from "../parts/Icon";
 import { Confidence } from "../parts/Confidence";
@@ -32,7 +33,7 @@ const TRUST: readonly (readonly [number, string])[] = [
   [0, "placed too, however doubtful"],
 ];
 
-export function SolvePanel() {
+export function SolvePanel({ board }: { board: RefObject<Board | null> }) {
   const jobs = useStore(bench, (now) => now.jobs);
   const hypothesis = useStore(bench, (now) => now.hypothesis);
   const tried = useStore(bench, (now) => attemptOf(now) !== null);
@@ -77,8 +78,8 @@ export function SolvePanel() {
               : "As soon as two pieces seem to join, the board shows what the solver is trying."}
         </p>
       )}
-      {!running && last && last !== proposed && <Outcome job={last} />}
-      {!running && proposed && <Outcome job={proposed} />}
+      {!running && last && last !== proposed && <Outcome job={last} board={board} />}
+      {!running && proposed && <Outcome job={proposed} board={board} />}
     </div>
   );
 }
@@ -242,7 +243,7 @@ function Contradictions() {
   ));
 }
 
-function Outcome({ job }: { job: Job }) {
+function Outcome({ job, board }: { job: Job; board: RefObject<Board | null> }) {
   if (job.state === "cancelled")
     return <p className="faint">The last solve was cancelled; nothing was changed.</p>;
   if (job.state === "failed") {
@@ -281,7 +282,9 @@ function Outcome({ job }: { job: Job }) {
           {asSentence(warning)}
         </p>
       ))}
-      {result.proposals[0] && <Remarks proposal={result.proposals[0]} />}
+      {result.proposals[0] && (
+        <Remarks proposal={result.proposals[0]} alone={result.proposals.length === 1} />
+      )}
       {!isFalling(result.proposals) && (
         <p className="faint">
           The order goes by the evidence of all joins together, the percentage is the mean over the
@@ -294,6 +297,7 @@ function Outcome({ job }: { job: Job }) {
             key={proposal.rank}
             job={job}
             proposal={proposal}
+            board={board}
             alone={result.proposals.length === 1}
           />
         ))}
@@ -302,14 +306,17 @@ function Outcome({ job }: { job: Job }) {
   );
 }
 
-/** What the proposal on the board did not do. */
-function Remarks({ proposal }: { proposal: Proposal }) {
+/** What a proposal did not do: the first, which went onto the board. */
+function Remarks({ proposal, alone }: { proposal: Proposal; alone: boolean }) {
   const { placed, laid = placed, unplaced = [], left = [] } = proposal;
   const one = left.length === 1;
   return (
     <>
       {placed > 1 && unplaced.length > 0 && (
-        <p className="faint">No place was sure enough for {listed(unplaced)}.</p>
+        <p className="faint">
+          No place was sure enough for {listed(unplaced)}
+          {!alone && ` in proposal ${proposal.rank}`}.
+        </p>
       )}
       {left.length > 0 && (
         <p className="caution">
@@ -341,7 +348,17 @@ function isFalling(proposals: readonly Proposal[]): boolean {
   return shown.every((value, k) => k === 0 || value <= (shown[k - 1] ?? 0));
 }
 
-function ProposalCard({ job, proposal, alone }: { job: Job; proposal: Proposal; alone: boolean }) {
+function ProposalCard({
+  job,
+  proposal,
+  board,
+  alone,
+}: {
+  job: Job;
+  proposal: Proposal;
+  board: RefObject<Board | null>;
+  alone: boolean;
+}) {
   const islands = new Set(
     Object.values(proposal.placements)
       .filter((p) => p.placed)
@@ -351,13 +368,15 @@ function ProposalCard({ job, proposal, alone }: { job: Job; proposal: Proposal; 
   const { asked, laid = proposal.placed } = proposal;
   const use = async (name: string | null) => {
     const { project } = bench.get();
-    await tell(async () => {
+    board.current?.revealNext();
+    const well = await tell(async () => {
       const made = await api.applyProposal(job.id, proposal.rank, name, signature());
       if (name && project) {
         bench.set({ hypotheses: await api.hypotheses(project.id) });
         goTo(project.id, made.id);
       } else say(`Proposal ${proposal.rank} is on the board.`, "Undo takes it back.");
     });
+    if (!well) board.current?.revealNext(false);
   };
   return (
     <article className="proposal">

@@ -15,9 +15,11 @@ export function Workbench() {
   const side = useStore(view, (now) => now.side);
   const board = useRef<Board | null>(null);
   const [, ready] = useState(false);
+  const busy = useStore(bench, (now) => now.dialog !== null);
+  // As soon as nothing else asks for an answer, such as the first import.
   useEffect(() => {
-    if (!view.get().toured && !bench.get().dialog) open({ kind: "tour" });
-  }, []);
+    if (!view.get().toured && !busy) open({ kind: "tour" });
+  }, [busy]);
   return (
     <div className={`workbench${tray ? "" : " no-tray"}${side ? "" : " no-side"}`}>
       <button

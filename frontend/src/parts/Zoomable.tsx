@@ -7,11 +7,14 @@ const STEPS = [1, 1.5, 2, 3, 4, 6, 8];
 export function Zoomable({
   aspect,
   onPinch,
+  onPressBeside,
   children,
 }: {
   aspect: number;
   /** Called when a second finger comes down: what the first one draws is not meant. */
   onPinch?: () => void;
+  /** Called when the pointer goes down beside the picture. */
+  onPressBeside?: (event: PointerEvent) => void;
   children: ReactNode;
 }) {
   const [at, setAt] = useState(0);
@@ -84,7 +87,11 @@ export function Zoomable({
       onPointerUpCapture={up}
       onPointerCancelCapture={up}
     >
-      <div className="zoomable-view" ref={view}>
+      <div
+        className="zoomable-view"
+        ref={view}
+        onPointerDown={(event) => event.target === event.currentTarget && onPressBeside?.(event)}
+      >
         <div
           className="zoomable-content"
           style={{

@@ -31,6 +31,8 @@ export interface Notice {
   remedy: string;
   /** Whether it holds only until the server answers and can write again. */
   passing: boolean;
+  /** The dialog that was open when it was said. */
+  dialog: Dialog["kind"] | null;
 }
 
 export interface Bench {
@@ -129,10 +131,10 @@ export function say(
   passing = false,
 ): void {
   const id = ++noticeId;
-  bench.set(({ notices }) => {
+  bench.set(({ notices, dialog }) => {
     const all = [
       ...notices.filter((one) => one.text !== text),
-      { id, text, remedy, tone, passing },
+      { id, text, remedy, tone, passing, dialog: dialog?.kind ?? null },
     ];
     const plain = all.filter((one) => one.tone === "plain").slice(-PLAIN);
     return { notices: all.filter((one) => one.tone !== "plain" || plain.includes(one)) };
@@ -165,7 +167,15 @@ export function dismiss(id: number): void {
 }
 
 export function open(dialog: Dialog | null): void {
+  if (dialog) forgetTrouble(dialog.kind);
   bench.set({ dialog });
+}
+
+/** A dialog tries anew: what was wrong the time before is no longer so. */
+export function forgetTrouble(of: Dialog["kind"]): void {
+  bench.set(({ notices }) => ({
+    notices: notices.filter(({ tone, dialog }) => tone !== "bad" || dialog !== of),
+  }));
 }
 
 export function select(pieces: Iterable<Id>): void {

@@ -192,7 +192,9 @@ def _read(path: Path) -> Document:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        what = f"this project is damaged at {where[:200]}: {first['msg']}"
+        is_odd = first["type"] == "string_pattern_mismatch"
+        why = "nothing that this program writes" if is_odd else first["msg"]
+        what = f"this project is damaged at {where[:200]}: {why}"
         raise InputError(what, "Export it again") from error
 
 
