@@ -130,8 +130,14 @@ def test_of_several_saved_projects_one_is_to_be_opened(hands: Hands, tmp_path: P
     hands.drop_files(tmp_path / "a.json", tmp_path / "b.json")
     hands.page.get_by_text("These are 2 saved projects. Open one at a time.").wait_for()
     hands.drop_files(tmp_path / "b.json")
-    hands.page.get_by_text("b.json: this is no project.").wait_for()
-    assert hands.page.get_by_role("dialog").count() == 0 and names(hands) == before
+    hands.page.get_by_text("“b.json”: this is no project.").wait_for()
+    assert hands.page.locator(".notice.bad").count() == 1
+    hands.drop_files(cut_outs(tmp_path / "good", drawn_puzzle(2, seed=4)))
+    hands.page.get_by_role("dialog", name="Bring in pieces").wait_for()
+    assert hands.page.locator(".notice.bad").count() == 0
+    hands.page.keyboard.press("Escape")
+    hands.page.get_by_role("dialog").wait_for(state="detached")
+    assert names(hands) == before
 
 
 def test_a_double_click_brings_in_once(hands: Hands, tmp_path: Path) -> None:

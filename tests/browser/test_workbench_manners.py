@@ -139,8 +139,10 @@ def test_a_pressed_button_looks_so_under_the_pointer(hands: Hands) -> None:
     assert button.get_attribute("aria-pressed") == "true"
     look = "(it) => getComputedStyle(it).backgroundColor"
     assert button.evaluate("(it) => it.matches(':hover')")
+    page.wait_for_timeout(500)  # Colours change by and by.
     under = button.evaluate(look)
     page.locator(".board").hover()
+    page.wait_for_timeout(500)
     assert button.evaluate(look) == under
 
 

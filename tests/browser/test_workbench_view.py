@@ -97,10 +97,9 @@ def test_zoom_fit_and_measure(hands: Hands) -> None:
     assert hands.scale() > 1.5 * scale
     assert math.dist(hands.where(name), (x, y)) < 2
     bar = page.locator(".scale-bar")
-    length = float(re.findall(r"[\d.]+", bar.inner_text())[0])
-    unit = 10 if "cm" in bar.inner_text() else 1
+    length = float(bar.inner_text().removesuffix(" mm"))
     width = bar.locator("div").evaluate("(e) => e.getBoundingClientRect().width")
-    assert width == pytest.approx(length * unit * hands.scale(), abs=1)
+    assert width == pytest.approx(length * hands.scale(), abs=1)
     page.locator(".board").focus()
     page.keyboard.press("f")
     hands.settle()
@@ -109,6 +108,8 @@ def test_zoom_fit_and_measure(hands: Hands) -> None:
     hands.drag((600, 400), (800, 400))
     told = page.evaluate("window.reassembly.board.measured")
     assert told[1][0] - told[0][0] == pytest.approx(200 / scale, rel=1e-6)
+    said = page.locator("[aria-live]", has_text=" mm measured").inner_text()
+    assert float(said.split()[0]) == pytest.approx(200 / scale, abs=0.06)
     # In another hypothesis it would measure nothing.
     hands.switch_to(PAINTED)
     assert page.evaluate("window.reassembly.board.measured") is None

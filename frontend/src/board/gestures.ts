@@ -1,9 +1,10 @@
 /** What a pointer does once it is down: pan, pinch, drag, turn, choose, measure, move a guide. */
 import type { Id } from "../api/types";
 import { angleOf, type Point, type Pose } from "../geometry/pose";
+import { sayMeasured } from "../geometry/scale";
 import { centreOfMass, movable, placeAt, sayIfLocked, turnedPoses } from "../state/actions";
 import { refusedForAttempt } from "../state/attempt";
-import { bench, pieceOf, select, withGroups } from "../state/bench";
+import { announce, bench, pieceOf, select, withGroups } from "../state/bench";
 import { placementOf } from "../state/operations";
 import { edit } from "../state/queue";
 import { view } from "../state/view";
@@ -211,7 +212,9 @@ export function measure(board: Board, from: Point): Gesture {
       board.measured = [start, toBoard(board.camera, ...at)];
       board.remark();
     },
-    end: NOTHING,
+    end() {
+      if (board.measured) announce(sayMeasured(board.measured));
+    },
     cancel: () => {
       board.measured = null;
       board.remark();

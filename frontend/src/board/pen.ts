@@ -1,6 +1,6 @@
 /** Lasso and measuring tape without a pointer: arrow keys move a cross, Enter sets a point. */
 import type { Point } from "../geometry/pose";
-import { sayLength } from "../geometry/scale";
+import { sayMeasured } from "../geometry/scale";
 import { announce, bench, select, withGroups } from "../state/bench";
 import { view } from "../state/view";
 import type { Board } from "./Board";
@@ -67,7 +67,7 @@ export class Pen {
     }
     this.corners = [];
     this.board.measured = [first, spot];
-    announce(`${sayLength(Math.hypot(spot[0] - first[0], spot[1] - first[1]))} measured`);
+    announce(sayMeasured(this.board.measured));
   }
 
   private markCorner(spot: Point, adding: boolean): void {

@@ -1,22 +1,22 @@
 /** Where dropped or chosen files go: a saved project opens, anything else is brought in. */
 import { api } from "../api/client";
-import { bench, open, say } from "../state/bench";
+import { bench, forgetTrouble, open, say } from "../state/bench";
 import type { Dropped } from "../parts/files";
-import { goTo, succeeded, tell } from "../state/sync";
+import { finished, goTo, tell } from "../state/sync";
 
 export async function bringIn(files: Dropped[]): Promise<void> {
+  forgetTrouble("import");
   const [only] = files;
   if (!only) return say("There was no file in that.");
   if (files.every(({ file }) => file.name.toLowerCase().endsWith(".json"))) {
     if (files.length === 1) return openSaved(only.file);
-    return say(`These are ${files.length} saved projects.`, "Open one at a time.", "bad");
+    return refuse(`These are ${files.length} saved projects.`, "Open one at a time.");
   }
   const { project, about } = bench.get();
   if (about && files.length > about.limits.files) {
-    return say(
+    return refuse(
       `These are ${files.length} files; ${about.limits.files} at a time can be brought in.`,
       "Bring them in by parts.",
-      "bad",
     );
   }
   if (project) return open({ kind: "import", files, draft: false });
@@ -40,10 +40,16 @@ export async function forgetDraft(): Promise<void> {
 async function openSaved(file: File): Promise<void> {
   await tell(async () => {
     const { job } = await api.openProject(file);
-    const done = await succeeded(job, file.name);
-    const id = done?.result?.["project"];
+    const { error, result } = await finished(job);
+    if (error) refuse(`“${file.name}”: ${error.what}`, error.remedy);
+    const id = result?.["project"];
     if (typeof id === "string") goTo(id);
   });
+}
+
+/** Says why files cannot be brought in, until others are. */
+function refuse(what: string, remedy: string): void {
+  say(what, remedy, "bad", false, "import");
 }
 
 function nameFor(files: readonly Dropped[]): string {

@@ -1,4 +1,5 @@
 /** Round lengths for scale bars, rulers and labels. */
+import type { Point } from "./pose";
 
 /** The largest of 1, 2, 5 times a power of ten that is at most `most`. */
 export function roundLength(most: number): number {
@@ -10,6 +11,10 @@ export function roundLength(most: number): number {
 /** 0.45 mm, 165.8 mm: millimetres, as everywhere, no finer than anybody can measure. */
 export function sayLength(mm: number): string {
   return `${trim(mm, mm < 10 ? 2 : 1)} mm`;
+}
+
+export function sayMeasured([from, to]: readonly [Point, Point]): string {
+  return `${sayLength(Math.hypot(to[0] - from[0], to[1] - from[1]))} measured`;
 }
 
 export function trim(value: number, digits: number): string {

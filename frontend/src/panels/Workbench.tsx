@@ -10,6 +10,9 @@ import { StatusBar } from "./StatusBar";
 import { TopBar } from "./TopBar";
 import { Tray } from "./Tray";
 
+/** A project that is left at once, as one made for files that were given up, has no tour. */
+const TOUR_MS = 250;
+
 export function Workbench() {
   const tray = useStore(view, (now) => now.tray);
   const side = useStore(view, (now) => now.side);
@@ -18,7 +21,9 @@ export function Workbench() {
   const busy = useStore(bench, (now) => now.dialog !== null);
   // As soon as nothing else asks for an answer, such as the first import.
   useEffect(() => {
-    if (!view.get().toured && !busy) open({ kind: "tour" });
+    if (view.get().toured || busy) return;
+    const soon = setTimeout(() => open({ kind: "tour" }), TOUR_MS);
+    return () => clearTimeout(soon);
   }, [busy]);
   return (
     <div className={`workbench${tray ? "" : " no-tray"}${side ? "" : " no-side"}`}>

@@ -31,8 +31,8 @@ export interface Notice {
   remedy: string;
   /** Whether it holds only until the server answers and can write again. */
   passing: boolean;
-  /** The dialog that was open when it was said. */
-  dialog: Dialog["kind"] | null;
+  /** The dialog that it is about: the one that was open when it was said. */
+  about: Dialog["kind"] | null;
 }
 
 export interface Bench {
@@ -129,12 +129,13 @@ export function say(
   remedy = "",
   tone: Notice["tone"] = "plain",
   passing = false,
+  about: Notice["about"] = bench.get().dialog?.kind ?? null,
 ): void {
   const id = ++noticeId;
-  bench.set(({ notices, dialog }) => {
+  bench.set(({ notices }) => {
     const all = [
       ...notices.filter((one) => one.text !== text),
-      { id, text, remedy, tone, passing, dialog: dialog?.kind ?? null },
+      { id, text, remedy, tone, passing, about },
     ];
     const plain = all.filter((one) => one.tone === "plain").slice(-PLAIN);
     return { notices: all.filter((one) => one.tone !== "plain" || plain.includes(one)) };
@@ -174,7 +175,7 @@ export function open(dialog: Dialog | null): void {
 /** A dialog tries anew: what was wrong the time before is no longer so. */
 export function forgetTrouble(of: Dialog["kind"]): void {
   bench.set(({ notices }) => ({
-    notices: notices.filter(({ tone, dialog }) => tone !== "bad" || dialog !== of),
+    notices: notices.filter(({ tone, about }) => tone !== "bad" || about !== of),
   }));
 }
 

@@ -331,11 +331,10 @@ export async function finished(job: Job): Promise<Job> {
   });
 }
 
-/** As `finished`, with a notice where the job failed, which names the `file` that it was about. */
-export async function succeeded(job: Job, file = ""): Promise<Job | null> {
+/** As `finished`, with a notice where the job failed. */
+export async function succeeded(job: Job): Promise<Job | null> {
   const ended = await finished(job);
   if (ended.state === "done") return ended;
-  if (ended.error)
-    say([file, ended.error.what].filter(Boolean).join(": "), ended.error.remedy, "bad");
+  if (ended.error) say(ended.error.what, ended.error.remedy, "bad");
   return null;
 }

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from reassembly.matching.rim import Rim
 from reassembly.matching.strip import FACING, NEAR_MM, beside
+from reassembly.pose import SAME_DEG, SAME_MM
 
 __all__ = ["Candidate", "Motion", "Table", "TableSettings", "composed", "inverse", "to_array"]
 
@@ -73,6 +74,10 @@ class TableSettings:
     near_deg: float = 9.0
     near_mm: float = 8.0
     """A placement no further than this from a candidate is that candidate."""
+    refused_deg: float = SAME_DEG + 1
+    refused_mm: float = SAME_MM + 1
+    """A placement no further than this from a rejected join is that join to a person, with some
+    room, as poses are compared by and by."""
     accepted: float = 12.0
     rejected: float = -1e6
     """What a person's word counts: nothing makes up for a rejected join."""
@@ -138,9 +143,8 @@ class Table:
 
     def _evidence(self, one: str, other: str, motion: Motion) -> float:
         settings = self.settings
-        for pair, asked in (((one, other), motion), ((other, one), inverse(motion))):
-            if any(self.same(asked, refused) for refused in self._refused.get(pair, ())):
-                return settings.rejected
+        if self.refuses(one, other, motion):
+            return settings.rejected
         contact, overlap = self._contact(one, other, motion)
         cost = settings.overlap * max(0.0, overlap - settings.free_mm2)
         if contact < settings.touch_mm:
@@ -166,9 +170,16 @@ class Table:
 
     def same(self, one: Motion, other: Motion) -> bool:
         """Whether two placements count as one."""
-        turned = abs(math.remainder(one[0] - other[0], 2 * math.pi))
-        near = turned < math.radians(self.settings.near_deg)
-        return near and abs(one[1] - other[1]) < self.settings.near_mm
+        return _near(one, other, self.settings.near_deg, self.settings.near_mm)
+
+    def refuses(self, one: str, other: str, motion: Motion) -> bool:
+        """Whether a person has rejected that the other piece lies so, seen from either."""
+        deg, mm = self.settings.refused_deg, self.settings.refused_mm
+        return any(
+            _near(asked, refused, deg, mm) or _near(inverse(asked), inverse(refused), deg, mm)
+            for pair, asked in (((one, other), motion), ((other, one), inverse(motion)))
+            for refused in self._refused.get(pair, ())
+        )
 
     def _contact(self, one: str, other: str, motion: Motion) -> tuple[float, float]:
         """Length of contact (mm) and overlap (mm^2, by how deep the rim lies inside)."""
@@ -177,3 +188,8 @@ class Table:
         joined = (np.abs(signed) < NEAR_MM) & (facing < FACING)
         within = np.clip(-signed, 0, None)
         return float(joined.sum() * moving.step_mm), float(within.sum() * moving.step_mm)
+
+
+def _near(one: Motion, other: Motion, deg: float, mm: float) -> bool:
+    turned = abs(math.remainder(one[0] - other[0], 2 * math.pi))
+    return turned < math.radians(deg) and abs(one[1] - other[1]) < mm

@@ -314,7 +314,7 @@ class _Run:
     def _refuses(self, table: Table, group: Mapping[str, Motion]) -> bool:
         """Whether a group holds a join that was rejected: others may have pulled it there."""
         return any(
-            table.same(composed(inverse(group[c.fixed]), group[c.moving]), c.motion)
+            table.refuses(c.fixed, c.moving, composed(inverse(group[c.fixed]), group[c.moving]))
             for c in self.refused
             if c.fixed in group and c.moving in group
         )
