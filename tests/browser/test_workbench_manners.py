@@ -205,3 +205,23 @@ def test_who_has_no_token_reads_a_plain_page(chromium: Browser, tmp_path: Path) 
         page.close()
         process.terminate()
         process.wait(timeout=20)
+
+
+def test_locks_in_several_islands_are_told_before_a_solve(hands: Hands) -> None:
+    page = hands.page
+    hands.branch("Two islands")
+    told = page.get_by_text("Locked pieces lie in several islands")
+    page.locator(".board").focus()
+    page.keyboard.press("n")
+    page.keyboard.press("l")
+    page.keyboard.press("n")
+    page.keyboard.press("l")
+    hands.wait_saved()
+    hands.tab("Solve")
+    page.get_by_text("around the 2 locked").wait_for()
+    assert told.count() == 0
+    hands.tab("Piece")
+    page.locator(".panel label", has_text="Island").locator("select").select_option("2")
+    hands.wait_saved()
+    hands.tab("Solve")
+    told.wait_for()

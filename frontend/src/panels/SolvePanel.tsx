@@ -100,6 +100,7 @@ function Wish() {
     bench,
     (now) => placedIds(now).filter((id) => placementOf(now.state, id).locked).length,
   );
+  const apart = useStore(bench, isHeldApart);
   const judged = useStore(
     bench,
     (now) => now.judgements.filter((one) => one.verdict !== "unsure").length,
@@ -162,6 +163,13 @@ function Wish() {
           </span>
         </label>
       </fieldset>
+      {apart && (
+        <p className="caution">
+          <Icon name="warning" />
+          Locked pieces lie in several islands. Only those of one can be solved around, that with
+          most of them: the others stay and take no part, nor do joins with them.
+        </p>
+      )}
       {chosen === HONOURS && (
         <label className="text-field">
           <span>Pieces that the solver doubts</span>
@@ -216,6 +224,12 @@ function Wish() {
       {pieces < 2 && <p className="faint">Bring in two pieces or more first.</p>}
     </>
   );
+}
+
+/** Whether locked pieces lie in more than one island. */
+function isHeldApart(now: Bench): boolean {
+  const held = placedIds(now).map((id) => placementOf(now.state, id));
+  return new Set(held.filter((lies) => lies.locked).map((lies) => lies.island ?? 1)).size > 1;
 }
 
 /** The one method that listens to judgements of joins. */
