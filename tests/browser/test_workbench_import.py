@@ -129,6 +129,7 @@ def test_of_several_saved_projects_one_is_to_be_opened(hands: Hands, tmp_path: P
         (tmp_path / name).write_text("{}", encoding="utf-8")
     hands.drop_files(tmp_path / "a.json", tmp_path / "b.json")
     hands.page.get_by_text("These are 2 saved projects. Open one at a time.").wait_for()
+    assert hands.page.get_by_role("dialog").count() == 0 and names(hands) == before
     hands.drop_files(tmp_path / "b.json")
     hands.page.get_by_text("“b.json”: this is no project.").wait_for()
     assert hands.page.locator(".notice.bad").count() == 1

@@ -385,16 +385,11 @@ class _Run:
                 if evidence != 0 and table.proposed(j, i, motion):
                     steps[k, n] = steps[n, k] = self._likely(evidence)
         place = {i: k for k, i in enumerate(ids)}
+        reach = np.max([steps[place[i]] for i in known], axis=0)
         while len(known) < len(ids):
-            best = max(
-                (
-                    (min(sure, steps[place[i], place[j]]), j)
-                    for i, sure in known.items()
-                    for j in ids
-                    if j not in known
-                ),
-            )
-            known[best[1]] = best[0]
+            nearest = max((i for i in ids if i not in known), key=lambda i: reach[place[i]])
+            known[nearest] = float(reach[place[nearest]])
+            reach = np.maximum(reach, np.minimum(known[nearest], steps[place[nearest]]))
         if not held:
             first, *others = known
             known[first] = max((known[i] for i in others), default=0.0)
