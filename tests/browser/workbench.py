@@ -123,6 +123,7 @@ class Hands:
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(server.url)
+        page.locator("#page > *").first.wait_for()
         return cls(page, server, errors)
 
     # Looking

@@ -1,11 +1,12 @@
 /** The whole window takes files that are dropped on it. */
-import { useEffect, useState } from "react";
+import { useLayoutEffect, useState } from "react";
 import { bringIn } from "../dialogs/bringIn";
 import { filesOfDrop } from "./files";
 
 export function DropZone() {
   const [over, setOver] = useState(false);
-  useEffect(() => {
+  // Before anything is seen: a browser leaves the page for a file that nobody takes.
+  useLayoutEffect(() => {
     const hasFiles = (event: DragEvent) => event.dataTransfer?.types.includes("Files") ?? false;
     const dragOver = (event: DragEvent) => {
       if (!hasFiles(event)) return;
