@@ -175,13 +175,15 @@ class _Run:
 
         def told(share: float, best: Found) -> None:
             done = COMPARED + (SEARCHED - COMPARED) * share
-            report(self.progress, done, "assembling", self._assembled(table, best))
+            islands = self._told(table, best)
+            report(self.progress, done, "assembling", self._assembled(best.groups, islands))
 
         found = search(table, settings, seed=self.seed, held=self._held(), progress=told)
         if self.solver.partner is not None:
             found += self._drawn(self.solver.partner, table, found[0])
-        found.sort(key=lambda each: -self._told_value(table, each))
-        ranked = [self._assembled(table, each, self._refined(table, each)) for each in found]
+        answers = [(each, self._told(table, each)) for each in found]
+        answers.sort(key=lambda answer: -self._told_value(table, *answer))
+        ranked = [self._assembled(self._refined(table, each), islands) for each, islands in answers]
         answer = replace(ranked[0], alternatives=tuple(ranked[1:]))
         report(self.progress, 1.0, "assembling", answer)
         return answer
@@ -250,7 +252,8 @@ class _Run:
         """What the joins that were found so far hold together, if they are likely."""
         table = self._table(found)
         settings = SearchSettings(tries=1, least=self._least(max(ISLAND, self.solver.trust)))
-        return self._assembled(table, search(table, settings, seed=self.seed, held=self._held())[0])
+        best = search(table, settings, seed=self.seed, held=self._held())[0]
+        return self._assembled(best.groups, self._told(table, best))
 
     def _kept(self, judged: Judged) -> list[Candidate]:
         return [
@@ -325,26 +328,27 @@ class _Run:
         return 1 / (1 + math.exp(-odds))
 
     def _assembled(
-        self, table: Table, found: Found, refined: Sequence[Mapping[str, Motion]] | None = None
+        self, groups: Iterable[Mapping[str, Motion]], told: Iterable[Mapping[str, float]]
     ) -> Assembly:
-        """Groups as islands, the main one first; pieces that nothing holds are unplaced.
+        """Islands, the main one first; pieces that nothing holds are unplaced.
 
         Args:
-            refined: the groups' final poses; the search's own if left out.
+            groups: where pieces lie.
+            told: see `_told`.
         """
-        lies = {i: motion for group in refined or found.groups for i, motion in group.items()}
+        lies = {i: motion for group in groups for i, motion in group.items()}
         islands: list[dict[str, Pose]] = []
         confidence: dict[str, float] = {}
-        for trusted in self._told(table, found):
+        for trusted in told:
             framed = self._framed({i: lies[i] for i in trusted})
             islands.append({i: self._pose(i, motion) for i, motion in framed.items()})
             confidence |= trusted
         return Assembly.of(self.puzzle, *islands, confidence=confidence)
 
-    def _told_value(self, table: Table, found: Found) -> float:
+    def _told_value(self, table: Table, found: Found, told: Iterable[Mapping[str, float]]) -> float:
         """What speaks for an assembly, as far as it is told."""
         lies = {i: motion for group in found.groups for i, motion in group.items()}
-        return value_of(table, [{i: lies[i] for i in told} for told in self._told(table, found)])
+        return value_of(table, [{i: lies[i] for i in trusted} for trusted in told])
 
     def _told(self, table: Table, found: Found) -> list[dict[str, float]]:
         """How far the pieces of each island are trusted, the main one first."""
