@@ -668,6 +668,7 @@ def reproduce(
     """Rebuild the paper's tables and figures beside the published ones. Carries on after a kill."""
     from reassembly.reproduce import reproduce as run
 
+    begun = time.monotonic()
     with _counting_bar("") as progress:
         page = run(
             out,
@@ -687,7 +688,10 @@ def reproduce(
             say=lambda text: typer.echo(text, err=True),
         )
     _print_reproduced(page)
-    _say(f"Start with {page}; truth and prediction side by side: {out / 'gallery.html'}")
+    _say(
+        f"Start with {page}; truth and prediction side by side: {out / 'gallery.html'}. "
+        f"This call took {(time.monotonic() - begun) / 60:.1f} minutes."
+    )
 
 
 @data_app.command("repair")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from reassembly.reproduce.session import Data, Session, titled
 from reassembly.reproduce.tables import Column, Table, by_puzzle, summary
 from reassembly.solvers.registry import available_solvers
 
-__all__ = ["OWN", "own_part", "tables_of"]
+__all__ = ["OWN", "own_part", "tables_of", "trained_alike"]
 
 OWN = "own"
 """The part of data sets that the user, or another package, adds."""
@@ -143,16 +143,21 @@ def _notes(session: Session, data: str, lines: Sequence[Mapping[str, Any]]) -> t
         "only to be read beside the published ones (audit.md). A puzzle that a solver failed on, "
         f"or took longer than {session.extent.limit_s:g} s for, counts as unplaced."
     ]
-    lengths = {
-        line["training"].removeprefix(EACH_FOLD).removesuffix(NOT_CONVERGED)
-        for line in lines
-        if line.get("training")
-    }
-    if len(lengths) > 1:
+    if not trained_alike(lines):
         notes.append(
             "**Weights of unequal training**, see the column: rows differ by that as well."
         )
     return tuple(notes)
+
+
+def trained_alike(lines: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the rows of each group are of weights that were trained equally long."""
+    lengths: dict[str, set[str]] = {}
+    for line in lines:
+        if line.get("training"):
+            length = line["training"].removeprefix(EACH_FOLD).removesuffix(NOT_CONVERGED)
+            lengths.setdefault(line["group"], set()).add(length)
+    return all(len(own) == 1 for own in lengths.values())
 
 
 def _not_given(session: Session, row: Row, data: Data | None) -> tuple[list[BenchRow], str] | str:
