@@ -120,6 +120,6 @@ def _as_bytes(codes: Floats) -> Bytes:
 
 @cache
 def _coder() -> Matcher:
-    from reassembly.matching.matcher import load_matcher
+    from reassembly.matching.matcher import LIGHT, load_matcher
 
-    return load_matcher("pairingnet")
+    return load_matcher(LIGHT)

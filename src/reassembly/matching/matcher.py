@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LIGHT", "WORN", "Matcher", "Seen", "is_light", "load_matcher", "load_matchers"]
 
-WORN, LIGHT = "matcher", "pairingnet"
+WORN, LIGHT = "matcher", "light"
 """Weights of the package: PairingNet's network, trained on `realistic` and on `paper` puzzles."""
 PROPOSED = 20
 """Placements of a pair that matching points propose."""
