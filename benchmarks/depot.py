@@ -37,12 +37,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--index", type=Path, required=True)
+    parser.add_argument("--wear", choices=("worn", "light"), help="as of `reassembly index`")
     parser.add_argument("--sizes", type=int, nargs="*", default=[], help="of smaller depots")
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--objects", action="store_true", help="part each depot into objects, too")
     arguments = parser.parse_args()
     begun = time.perf_counter()
-    done = index_folder(arguments.data, arguments.index)
+    done = index_folder(arguments.data, arguments.index, wear=arguments.wear)
     if done.added:
         wall = time.perf_counter() - begun
         used = sum(

@@ -113,6 +113,13 @@ class Preset(StrEnum):
     realistic = "realistic"
 
 
+class Wear(StrEnum):
+    """How worn the pieces of a depot are."""
+
+    worn = "worn"
+    light = "light"
+
+
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.", show_default=False)]
 Force = Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
@@ -432,6 +439,13 @@ def index_fragments(
     ],
     mm_per_px: MmPerPx = None,
     strict: Strict = False,
+    wear: Annotated[
+        Wear | None,
+        typer.Option(
+            help="How worn the pieces are: light if breaks still fit closely.",
+            show_default="worn, or that of the index",
+        ),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option(help="Processes that read pictures side by side.", show_default="1", min=1),
@@ -447,6 +461,7 @@ def index_fragments(
             out,
             mm_per_px=mm_per_px,
             strict=strict,
+            wear=None if wear is None else wear.value,
             workers=workers,
             ray=ray,
             progress=progress,

@@ -50,6 +50,6 @@ def pictures(frescoes, tmp_path_factory):
 @pytest.fixture(scope="session")
 def index(pictures, tmp_path_factory):
     out = tmp_path_factory.mktemp("index") / "index"
-    done = index_folder(pictures, out, mm_per_px=MM_PER_PX)
+    done = index_folder(pictures, out, mm_per_px=MM_PER_PX, wear="light")
     assert (done.fragments, done.added) == (30, 30)
     return out

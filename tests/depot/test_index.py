@@ -3,6 +3,7 @@ is not."""
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ import time
 import pytest
 
 from reassembly.depot.index import index_folder
-from reassembly.depot.search import open_searcher
+from reassembly.depot.search import find_candidates, open_searcher
 from reassembly.depot.search_file import open_search_file
 from reassembly.depot.store import DATABASE, SEARCH_FILE, open_depot
 from reassembly.errors import InputError, InputWarning
@@ -40,7 +41,7 @@ def test_fragments_are_added_and_changed_ones_read_again(index, pictures, tmp_pa
     for name in names[:20]:
         shutil.copy2(pictures / name, some / name)
     out = tmp_path / "index"
-    assert index_folder(some, out, mm_per_px=MM_PER_PX).fragments == 20
+    assert index_folder(some, out, mm_per_px=MM_PER_PX, wear="light").fragments == 20
     for name in names[20:]:
         shutil.copy2(pictures / name, some / name)
     shutil.copyfile(pictures / names[5], some / names[0])  # Now it shows another piece.
@@ -54,7 +55,7 @@ def test_fragments_are_added_and_changed_ones_read_again(index, pictures, tmp_pa
 def test_an_index_carries_on_after_a_kill(index, pictures, tmp_path):
     out = tmp_path / "index"
     command = [sys.executable, "-m", "reassembly.cli", "index", str(pictures), "--out", str(out)]
-    command += ["--mm-per-px", str(MM_PER_PX)]
+    command += ["--mm-per-px", str(MM_PER_PX), "--wear", "light"]
     process = subprocess.Popen(
         command, env=os.environ.copy(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -93,7 +94,7 @@ def test_ids_tell_puzzles_apart(tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_find_the_same(index, pictures, tmp_path):
-    index_folder(pictures, tmp_path / "index", mm_per_px=MM_PER_PX, workers=2)
+    index_folder(pictures, tmp_path / "index", mm_per_px=MM_PER_PX, wear="light", workers=2)
     assert content(tmp_path / "index") == content(index)
 
 
@@ -108,6 +109,41 @@ def test_unreadable_pictures_are_left_out(pictures, tmp_path):
     assert index_folder(folder, tmp_path / "index", mm_per_px=MM_PER_PX).fragments == 1
     with pytest.raises(InputError, match="bad"):
         index_folder(folder, tmp_path / "other", mm_per_px=MM_PER_PX, strict=True)
+
+
+def test_an_index_is_for_pieces_of_one_wear(index, pictures, tmp_path):
+    out = tmp_path / "index"
+    shutil.copytree(index, out)
+    with sqlite3.connect(out / DATABASE) as database:  # As of versions that knew no other.
+        assert database.execute("DELETE FROM notes WHERE key = 'wear'").rowcount == 1
+    with pytest.raises(InputError, match="made for pieces of the wear light, not worn"):
+        index_folder(pictures, out, mm_per_px=MM_PER_PX, wear="worn")
+    assert index_folder(pictures, out, mm_per_px=MM_PER_PX, wear="light").added == 0
+
+
+@pytest.mark.slow
+def test_worn_pieces_are_found_by_the_network_that_has_seen_such(tmp_path):
+    made = tmp_path / "made"
+    generate(made, count=6, seed=5, preset="realistic", pieces=(5, 6), size_px=512)
+    share = {}
+    for wear in ("light", None):
+        out = tmp_path / f"{wear}"
+        index_folder(made, out, wear=wear)
+        depot = open_depot(out)
+        pieces = {row.id: row.picture for row in depot.rows()}
+        assert depot.wear() == (wear or "worn")
+        depot.close()
+        found = [
+            one.id.split("/")[0] == piece.split("/")[0]
+            for piece in pieces
+            for one in find_candidates(piece, out, count=4)
+        ]
+        share[wear] = sum(found) / len(found)
+        # A picture is coded as the index is.
+        first = next(iter(pieces))
+        by_id, by_picture = (find_candidates(one, out) for one in (first, pieces[first]))
+        assert [one.id for one in by_picture] == [one.id for one in by_id]
+    assert share[None] > share["light"] + 0.2
 
 
 def test_one_id_is_one_fragment(index, pictures, tmp_path):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ __all__ = [
     "SEGMENTS",
     "WIDTH",
     "Coded",
+    "Wear",
     "as_floats",
     "code_fragments",
     "coder_digest",
@@ -37,6 +38,8 @@ WIDTH = 64
 STEPS = 254
 """Steps of a stored number in a unit: codes are of length one, and hardly a number exceeds 0.5."""
 
+Wear = Literal["worn", "light"]
+"""How worn pieces are: a network has learned from each kind, and is poor at the other."""
 Bytes = NDArray[np.int8]
 Floats = NDArray[np.float32]
 
@@ -64,8 +67,8 @@ class Coded:
     """(WIDTH,)."""
 
 
-def code_fragments(fragments: Sequence[Fragment]) -> list[Coded]:
-    """Codes fragments by the network shipped with the package, each for itself."""
+def code_fragments(fragments: Sequence[Fragment], wear: Wear) -> list[Coded]:
+    """Codes fragments by the package's network for such wear, each for itself."""
     import shapely
     import torch
 
@@ -73,7 +76,7 @@ def code_fragments(fragments: Sequence[Fragment]) -> list[Coded]:
 
     if not fragments:
         return []
-    matcher = _coder()
+    matcher = _coder(wear)
     view = contour(fragments)
     with torch.no_grad():
         codes = matcher.network.codes(
@@ -109,9 +112,9 @@ def as_floats(codes: Bytes) -> Floats:
     return codes.astype(np.float32) / np.float32(STEPS)
 
 
-def coder_digest() -> str:
+def coder_digest(wear: Wear) -> str:
     """Names the network: codes of different ones cannot be compared."""
-    return _coder().digest
+    return _coder(wear).digest
 
 
 def _as_bytes(codes: Floats) -> Bytes:
@@ -119,7 +122,7 @@ def _as_bytes(codes: Floats) -> Bytes:
 
 
 @cache
-def _coder() -> Matcher:
-    from reassembly.matching.matcher import LIGHT, load_matcher
+def _coder(wear: Wear) -> Matcher:
+    from reassembly.matching.matcher import LIGHT, WORN, load_matcher
 
-    return load_matcher(LIGHT)
+    return load_matcher({"worn": WORN, "light": LIGHT}[wear])

@@ -10,7 +10,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 
-from reassembly.depot.coding import Coded, code_fragments, coder_digest
+from reassembly.depot.coding import Coded, Wear, code_fragments, coder_digest
 from reassembly.depot.search_file import check_faiss, write_search_file
 from reassembly.depot.store import Read, Unit, open_depot
 from reassembly.errors import InputError, InputWarning
@@ -56,6 +56,7 @@ class _Work:
 class _Wish:
     mm_per_px: float | None
     strict: bool
+    wear: Wear
 
 
 def index_folder(
@@ -64,6 +65,7 @@ def index_folder(
     *,
     mm_per_px: float | None = None,
     strict: bool = False,
+    wear: Wear | None = None,
     workers: int | None = None,
     ray: str | None = None,
     progress: IndexProgress | None = None,
@@ -78,6 +80,8 @@ def index_folder(
         path: a folder of pictures, or of puzzles, or of folders of pictures.
         mm_per_px: as of `reassembly.load`.
         strict: likewise.
+        wear: of the pieces: `worn`, or `light` where they still fit closely; when left out, that of
+            the index, or `worn` for a new one.
         workers: processes at a time: 1 by default, or what the cluster has room for.
         ray: address of a Ray cluster whose machines all see `path` and `out`, to read there.
     """
@@ -85,11 +89,12 @@ def index_folder(
         raise InputError(f"{workers} workers cannot work", "Give --workers 1 or more")
     check_faiss()
     check_cluster(ray)
-    works = _works(Path(path), _Wish(mm_per_px, strict))
+    works = _works(Path(path), mm_per_px)
     check_output_folder(out, force=True)
     depot = open_depot(out, create=True)
     try:
         sweep(depot.folder)
+        wish = _Wish(mm_per_px, strict, depot.settle_wear(wear))
         there = depot.units()
         todo = _todo(works, there)
         total = sum(len(work.units) for work in works)
@@ -97,7 +102,7 @@ def index_folder(
         added, failures = 0, []
         with cluster(ray, out) as machines:
             for work, outcome in run_each(
-                partial(_read, _Wish(mm_per_px, strict)),
+                partial(_read, wish),
                 todo,
                 workers=workers or (1 if ray is None else None),
                 machines=machines,
@@ -127,7 +132,9 @@ def index_folder(
         depot.close()
 
 
-def code_picture(path: str | PathLike[str], mm_per_px: float | None = None) -> tuple[str, Coded]:
+def code_picture(
+    path: str | PathLike[str], wear: Wear, mm_per_px: float | None = None
+) -> tuple[str, Coded]:
     """Codes the fragment of one picture, in a process of its own: networks and FAISS bring along
     libraries that do not get on in one process everywhere.
 
@@ -138,28 +145,28 @@ def code_picture(path: str | PathLike[str], mm_per_px: float | None = None) -> t
     if not file.is_file():
         raise InputError("there is no such picture", "Check the path", path)
     for _, outcome in run_each(
-        partial(_read_picture, mm_per_px), [file], workers=1, prepare=one_thread
+        partial(_read_picture, _Wish(mm_per_px, True, wear)), [file], workers=1, prepare=one_thread
     ):
         if not isinstance(outcome, Died):
             return outcome
     raise InputError("the process that read it died", "Scale the picture down", path)
 
 
-def _read_picture(mm_per_px: float | None, file: Path) -> tuple[str, Coded]:
+def _read_picture(wish: _Wish, file: Path) -> tuple[str, Coded]:
     source = PuzzleSource(file.stem, file.parent, "fragments")
     if (file.parent / "data.json").is_file():
         source = replace(source, kind="repair-v2")
-        pieces = source.load(mm_per_px=mm_per_px).fragments
+        pieces = source.load(mm_per_px=wish.mm_per_px).fragments
         own = [piece for piece in pieces if piece.metadata["filename"] == file.name]
         if not own:
             what = "the puzzle in its folder does not know this picture"
             raise InputError(what, "Add it to data.json, or move it elsewhere", file)
     else:
-        own = _some_of(source, (file.name,), _Wish(mm_per_px, strict=True))
-    return coder_digest(), code_fragments(own)[0]
+        own = _some_of(source, (file.name,), wish)
+    return coder_digest(wish.wear), code_fragments(own, wish.wear)[0]
 
 
-def _works(root: Path, wish: _Wish) -> list[_Work]:
+def _works(root: Path, mm_per_px: float | None) -> list[_Work]:
     """All there is to read in a folder."""
     sources = puzzles_of(root)
     works: list[_Work] = []
@@ -167,20 +174,20 @@ def _works(root: Path, wish: _Wish) -> list[_Work]:
         alone = len(sources) == 1 and source.kind == "fragments"
         prefix = "" if alone else f"{source.id}/"
         if source.kind == "fragments" and source.path.is_dir():
-            works += _works_of_folder(source, prefix, wish)
+            works += _works_of_folder(source, prefix, mm_per_px)
         else:
-            works.append(_Work(source, (_unit_of_puzzle(source, wish),), prefix))
+            works.append(_Work(source, (_unit_of_puzzle(source, mm_per_px),), prefix))
     return works
 
 
-def _works_of_folder(source: PuzzleSource, prefix: str, wish: _Wish) -> list[_Work]:
+def _works_of_folder(source: PuzzleSource, prefix: str, mm_per_px: float | None) -> list[_Work]:
     folder = source.path.resolve()
     names = sorted(p.name for p in folder.iterdir() if p.is_file() and is_image_name(p.name))
     names = [name for name in names if not name.startswith(".")]
     units = [
         Unit(
             str(folder / name),
-            _stamp(wish, [folder / name, folder / f"{name}.json", folder / "scale.json"]),
+            _stamp(mm_per_px, [folder / name, folder / f"{name}.json", folder / "scale.json"]),
         )
         for name in names
     ]
@@ -195,7 +202,7 @@ def _works_of_folder(source: PuzzleSource, prefix: str, wish: _Wish) -> list[_Wo
     ]
 
 
-def _unit_of_puzzle(source: PuzzleSource, wish: _Wish) -> Unit:
+def _unit_of_puzzle(source: PuzzleSource, mm_per_px: float | None) -> Unit:
     files = [source.path]
     if source.path.is_dir():
         files = [
@@ -204,12 +211,12 @@ def _unit_of_puzzle(source: PuzzleSource, wish: _Wish) -> Unit:
             if is_image_name(file.name) or file.name in ("data.json", "scale.json")
         ]
     key = str(source.path.resolve())
-    return Unit(f"{key}#{source.inside}" if source.inside else key, _stamp(wish, files))
+    return Unit(f"{key}#{source.inside}" if source.inside else key, _stamp(mm_per_px, files))
 
 
-def _stamp(wish: _Wish, files: Sequence[Path]) -> str:
+def _stamp(mm_per_px: float | None, files: Sequence[Path]) -> str:
     """Changes with the names, sizes and times of files, and with the scale they are read at."""
-    parts = [str(wish.mm_per_px)]
+    parts = [str(mm_per_px)]
     for file in files:
         if file.is_file():
             stat = file.stat()
@@ -243,7 +250,7 @@ def _read(wish: _Wish, work: _Work) -> tuple[str, list[Read]] | str:
         return str(problem)
     coded = [
         replace(one, id=work.prefix + one.id) if work.prefix else one
-        for one in code_fragments(fragments)
+        for one in code_fragments(fragments, wish.wear)
     ]
     place = work.source.path.resolve()
     if work.source.kind == "repair-v1":
@@ -251,9 +258,9 @@ def _read(wish: _Wish, work: _Work) -> tuple[str, list[Read]] | str:
         place = images / work.source.path.stem
     known = [(str(place if place.is_file() else place / one.filename), one) for one in coded]
     if not work.names:
-        return coder_digest(), [Read(work.units[0], known)]
+        return coder_digest(wish.wear), [Read(work.units[0], known)]
     by_name = {one.filename: (picture, one) for picture, one in known}
-    return coder_digest(), [
+    return coder_digest(wish.wear), [
         Read(unit, [by_name[name]])
         for unit, name in zip(work.units, work.names, strict=True)
         if name in by_name

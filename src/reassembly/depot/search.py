@@ -212,7 +212,7 @@ def coded_piece(
             else "Give a picture, or an id such as puzzle/piece",
             depot.folder,
         )
-    digest, coded = code_picture(fragment, mm_per_px)
+    digest, coded = code_picture(fragment, depot.wear() or "worn", mm_per_px)
     # Under the id that it has in the index, so that it is no candidate for itself.
     coded = replace(coded, id=depot.id_of(Path(fragment).resolve()) or "")
     depot.check_coder(digest)

@@ -25,7 +25,7 @@ from sqlalchemy import Engine, ForeignKey, create_engine, delete, event, func, s
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, defer, mapped_column
 
-from reassembly.depot.coding import SEGMENTS, WIDTH, Coded
+from reassembly.depot.coding import SEGMENTS, WIDTH, Coded, Wear
 from reassembly.errors import InputError
 from reassembly.io.files import disk_error
 
@@ -191,6 +191,27 @@ class Depot:
         with self.errors(), Session(self._engine) as session:
             session.merge(NoteRow(key=key, value=value))
             session.commit()
+
+    def wear(self) -> Wear | None:
+        """Of the pieces that the index is made for; None before that is settled."""
+        found = self.note("wear")
+        if found is None:  # Earlier versions knew lightly worn pieces only.
+            return "light" if self.note("coder") else None
+        return "light" if found == "light" else "worn"
+
+    def settle_wear(self, wanted: Wear | None) -> Wear:
+        """The wear that the index is made for: if it is new, what is wanted, or `worn`."""
+        known = self.wear()
+        if known is None:
+            known = wanted or "worn"
+            self.set_note("wear", known)
+        elif wanted not in (None, known):
+            raise InputError(
+                f"this index is made for pieces of the wear {known}, not {wanted}",
+                "Leave --wear out, or make an index of its own, in another folder",
+                self.folder,
+            )
+        return known
 
     def check_coder(self, digest: str) -> None:
         """Raises `InputError` unless the index was made with the network of this digest."""
