@@ -3,7 +3,7 @@
 reassembly prepare --joins --data REPAIR --other-pairs 100 --per-pair 250 --out REAL
 reassembly prepare --joins --preset realistic --count 20 --seed 700 --other-pairs 100 --out MADE
 python benchmarks/join_folds.py --data REPAIR --folds REPAIR/folds.json --real REAL --made MADE \\
-    --verifier VERIFIER [--tuned TUNED]
+    --verifier VERIFIER [--tuned TUNED [--tuned AGAIN]]
 
 For each fold the screen and the judge learn from the other folds and from made puzzles; the
 verifier has seen made ones only, or was fine-tuned on real ones without the fold. Then every puzzle
@@ -13,7 +13,9 @@ among the proposals of their pair.
 A fine-tuned verifier knows the joins it learned from too well. So the judge of a fold hears about
 each puzzle from a verifier that has seen neither it nor the fold: TUNED holds weights, or runs of
 `train --stage verifier`, named by the folds that they did not see, `without-1` to `without-4` and
-`without-12` to `without-34`. `--without STEP` leaves a step out, to see what it is worth.
+`without-12` to `without-34`; of several such folders, runs of the same verifier that differ by
+their seed, the mean of the weights is taken. `--without STEP` leaves a step out, to see what it is
+worth.
 
 `--ship FILE` writes weights for the solver instead, with the verifier `without`, which has seen
 all, and with a second judge that has learned from the pools of lightly worn puzzles, `--light`.
@@ -105,13 +107,30 @@ class Verifiers:
     def network(self, name: str) -> JoinVerifier:
         """The verifier that did not see some folds, such as `without-1`; `without` has seen all."""
         if name not in self._networks:
-            path = self.base
-            if name != "base":
-                run, file = self.tuned / name, self.tuned / f"{name}.safetensors"
-                path = file if file.is_file() else run
-            network, _ = load_network("verifier", JoinVerifier, VerifierConfig, str(path))
-            self._networks[name] = network.to(self.device).eval()
+            paths = [self.base] if name == "base" else [weights_in(f, name) for f in self.tuned]
+            networks = [
+                load_network("verifier", JoinVerifier, VerifierConfig, str(path))[0]
+                for path in paths
+            ]
+            self._networks[name] = mean_of(networks).to(self.device).eval()
         return self._networks[name]
+
+
+def weights_in(folder: Path, name: str) -> Path:
+    """Weights of this name, or the run of this name."""
+    file = folder / f"{name}.safetensors"
+    return file if file.is_file() else folder / name
+
+
+def mean_of(networks: Sequence[JoinVerifier]) -> JoinVerifier:
+    """A network whose weights are the mean of theirs."""
+    states = [network.state_dict() for network in networks]
+    means = {
+        name: torch.stack([state[name].double() for state in states]).mean(0).to(first)
+        for name, first in states[0].items()
+    }
+    networks[0].load_state_dict(means)
+    return networks[0]
 
 
 def main() -> None:
@@ -120,7 +139,9 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--made", type=Path, action="append", required=True, help="repeatable")
     parser.add_argument("--light", type=Path, action="append", default=[], help="repeatable")
-    parser.add_argument("--tuned", type=Path, help="verifiers fine-tuned without some folds")
+    parser.add_argument(
+        "--tuned", type=Path, action="append", default=[], help="verifiers fine-tuned; repeatable"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tries", type=int, default=6)
     parser.add_argument("--shown", type=int, default=JudgeSettings.shown)

@@ -178,7 +178,7 @@ class Reader:
             code = command.main(small[1:], "reassembly", standalone_mode=False)
             assert code in (None, 0), f"{shlex.join(small)} ended with {code}"
         if "tuned/without-12" in words:
-            for place in [Path(folder) for folder in ("tuned", "tuned-unmarked")]:
+            for place in [Path(folder) for folder in ("tuned", "tuned-again", "tuned-unmarked")]:
                 for name in [f"without-{folds}" for folds in LEFT_OUT]:
                     if not (place / name).exists():
                         shutil.copytree("tuned/without-12", place / name)
