@@ -1123,7 +1123,10 @@ def prepare(
 
 @app.command()
 def train(
-    out: Annotated[Path, typer.Option("--out", help="Folder of the run.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder of the run.", show_default="runs/CONFIG[-STAGE]"),
+    ] = None,
     stage: Annotated[
         TrainingStage | None, typer.Option(help="What is trained.", show_default=False)
     ] = None,
@@ -1171,6 +1174,9 @@ def train(
     """Train a network. Ctrl-C ends a run so that it can be resumed."""
     from reassembly.training.run import train as run
 
+    if out is None:
+        name = Path(config or "default").stem
+        out = Path("runs") / (name if stage is None else f"{name}-{stage.value}")
     with _counting_bar("") as show:
         outcome = run(
             out,

@@ -17,6 +17,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
 
 from reassembly import cli
 from reassembly.config import FeatureConfig, load_config
@@ -232,6 +233,18 @@ def test_a_killed_process_leaves_a_run_that_resumes(tmp_path, small_pool, small_
     outcome = train(out, resume=True, device="cpu", minutes=0.0)
     assert outcome.steps == reached + 1
     assert outcome.stopped == "out of time"
+
+
+def test_a_run_is_named_after_its_configuration(tmp_path, small_pool, small_config, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("small.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(small_config.to_dict()))))
+    call = ["train", "--config", "small.yaml", "--stage", "pretrain", "--data", str(small_pool)]
+    call += ["--device", "cpu", "--steps", "1"]
+    done = CliRunner().invoke(cli.app, call)
+    assert done.exit_code == 0, done.output
+    assert Path("runs/small-pretrain/weights.safetensors").is_file()
+    again = CliRunner().invoke(cli.app, call)
+    assert isinstance(again.exception, InputError) and "--resume" in str(again.exception)
 
 
 def test_a_loss_that_is_no_number_ends_the_run_and_spares_the_checkpoint(
