@@ -37,6 +37,8 @@ JUDGED_SOLVER = "joins"
 ISLAND_GAP_MM = 25.0
 SHEET_ASPECT = 1.5
 """Width over height of the screen that islands are laid out for."""
+STEADY_DIGITS = 9
+"""Decimals of a join's degrees: a join that is read and listed again stays the same."""
 
 
 def solve_pieces(task: Task) -> dict[str, Any]:
@@ -215,7 +217,7 @@ def _listed(joins: Sequence[Join]) -> list[dict[str, Any]]:
             "second": join.second,
             "x_mm": join.pose.x_mm,
             "y_mm": join.pose.y_mm,
-            "rotation_deg": join.pose.rotation_deg,
+            "rotation_deg": round(join.pose.rotation_deg, STEADY_DIGITS),
             "probability": float(join.probability),
             "gap_mm": float(join.gap_mm),
             "overlap_mm2": float(join.overlap_mm2),
