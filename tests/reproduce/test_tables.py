@@ -33,6 +33,15 @@ def test_markdown_shows_intervals_groups_and_why_a_row_is_empty(written):
     assert "- c (second): no weights" in text
 
 
+def test_csv_holds_six_digits_and_json_all(tmp_path):
+    rows = [{"label": "a", "seconds": 1234.56789012, "memory_mb": 1 / 3, "fragments": 12345678}]
+    write_table(Table("t", "A title", "Table 1", "About.", COLUMNS, rows), tmp_path)
+    (read,) = csv.DictReader(io.StringIO((tmp_path / "t.csv").read_text(encoding="utf-8")))
+    told = {"label": "a", "seconds": "1234.57", "memory_mb": "0.333333", "fragments": "12345678"}
+    assert read == told
+    assert json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))["rows"] == rows
+
+
 def test_csv_and_json_hold_every_value(written):
     rows = list(csv.DictReader(io.StringIO((written / "t.csv").read_text(encoding="utf-8"))))
     assert [row["q_pos_low"] for row in rows] == ["0.25", ""]

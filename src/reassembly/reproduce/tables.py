@@ -189,7 +189,7 @@ def latex(table: Table) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """One line a row, intervals as two columns."""
+    """One line a row, intervals as two columns, figures with six digits (`.json` has them all)."""
     flat = []
     for row in table.rows:
         line: dict[str, Any] = {}
@@ -199,7 +199,7 @@ def as_csv(table: Table) -> str:
                 line |= {f"{key[:-3]}_low": low, f"{key[:-3]}_high": high}
             else:
                 line[key] = value
-        flat.append(line)
+        flat.append({key: f"{x:.6g}" if isinstance(x, float) else x for key, x in line.items()})
     columns = list(dict.fromkeys(key for line in flat for key in line))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
