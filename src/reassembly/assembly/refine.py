@@ -7,12 +7,14 @@ from where they were. Rims of large gaps count less and less, so that lost mater
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
 from reassembly.assembly.table import Motion, composed, inverse, to_array
 from reassembly.matching.rim import CELL_MM, Rim
@@ -69,9 +71,10 @@ def refine(
     free = torch.tensor([i not in fixed for i in ids])[:, None]
     move = torch.zeros_like(begin, requires_grad=True)
     maps = _Maps.of([rims[i] for i in ids])
-    optimiser = torch.optim.Adam([move], lr=settings.rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, settings.steps)
-    for _ in range(settings.steps):
+    # Of torch's optimisers only the step is taken: the classes import torch's compiler, which takes
+    # longer than to refine ten pieces.
+    mean, square, step = torch.zeros_like(begin), torch.zeros_like(begin), torch.tensor(0.0)
+    for done in range(settings.steps):
         motions = begin + move * unit * free
         world = _carried(touching.points, motions[touching.moving])
         distance = maps.distance(touching.fixed, _carried_back(world, motions[touching.fixed]))
@@ -80,10 +83,23 @@ def refine(
         within = settings.overlap * (-distance).clamp_min(0) ** 2 / settings.bound_mm**2
         cost = ((even + within) * touching.weight).sum()
         cost = cost + settings.stray * (move**2 * free).sum()
-        optimiser.zero_grad()
-        cost.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        schedule.step()
+        (slope,) = torch.autograd.grad(cost, move)
+        with torch.no_grad():
+            adam(
+                [move],
+                [slope],
+                [mean],
+                [square],
+                [],
+                [step],
+                amsgrad=False,
+                beta1=0.9,
+                beta2=0.999,
+                lr=settings.rate * (1 + math.cos(math.pi * done / settings.steps)) / 2,
+                weight_decay=0.0,
+                eps=1e-8,
+                maximize=False,
+            )
     moved = (begin + move * unit * free).detach().numpy()
     return {
         i: group[i] if i in fixed else (float(row[0]), complex(row[1], row[2]))

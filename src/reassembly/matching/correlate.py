@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
 
 from reassembly.matching.motions import Motions, matrices
 from reassembly.matching.rim import Rim
@@ -124,7 +125,10 @@ def _beside(
         some = turns[first : first + TURNS_AT_ONCE]
         turned = torch.fft.rfft2(_moving_fields(moving, some, size, settings, device)).conj()
         for found, fields in zip(peaks, shown, strict=True):
-            score = torch.fft.irfft2((turned * fields).sum(dim=1), s=(size, size))
+            both = turned[:, 0] * fields[0]
+            for one, other in zip(turned.unbind(1)[1:], fields[1:], strict=True):
+                both.addcmul_(one, other)
+            score = torch.fft.irfft2(both, s=(size, size))
             found.append(_peaks(score, first, settings))
     results = []
     for found in peaks:
@@ -225,17 +229,14 @@ def _peaks(score: Tensor, first: int, settings: ProposeSettings) -> Tensor:
     """(M, 4): score, number of the turn, x and y in cells, of the best shifts of each turn."""
     turns, size, _ = score.shape
     reach = max(1, round(settings.apart_mm / 2 / settings.cell_mm))
-    highest = _highest(_highest(score, reach).mT, reach).mT
+    highest = F.pad(score[:, None], (reach,) * 4, mode="circular")[:, 0]
+    for axis in (2, 1):  # A window of 2 reach + 1 cells, by shifts: torch's pooling is much slower.
+        shifted = (highest.narrow(axis, d, size) for d in range(2 * reach + 1))
+        highest = functools.reduce(torch.maximum, shifted)
     masked = torch.where(score >= highest, score, 0.0).flatten(1)
     value, index = masked.topk(min(PEAKS, masked.shape[1]), dim=1)
     number = torch.arange(first, first + turns, device=score.device)[:, None].expand_as(index)
     return torch.stack([value, number, index % size, index // size], dim=-1).flatten(0, 1)
-
-
-def _highest(score: Tensor, reach: int) -> Tensor:
-    """The highest value within `reach` cells along the last axis, which wraps."""
-    shifted = (score.roll(d, dims=-1) for d in range(-reach, reach + 1) if d)
-    return functools.reduce(torch.maximum, shifted, score)
 
 
 def _distinct(
