@@ -726,19 +726,16 @@ def data_repair(
             show_default="as the download, or the list for release 2, has it",
         ),
     ] = None,
-    poses: Annotated[
-        bool, typer.Option("--poses", help="Also look whether true poses look right: slow.")
-    ] = False,
     force: Force = False,
 ) -> None:
     """Tell where to get RePAIR, check a download, and lay it out."""
     from reassembly.io.ids import read_ids
     from reassembly.reproduce.repair import (
         SOURCES,
+        check_files,
         completeness,
         lay_out,
         read_repair,
-        true_overlaps,
     )
 
     if path is None:
@@ -751,16 +748,24 @@ def data_repair(
         return
     repair = read_repair(path)
     _say(f"{path}: {completeness(repair)}.")
-    if poses:
-        with _counting_bar("true poses") as progress:
-            doubtful = true_overlaps(repair, progress)
-        for name, share in doubtful.items():
-            warnings.warn(
-                f"{name}: {share:.0%} of its area lies on other pieces where its true poses put "
-                "it; they may be wrong",
-                InputWarning,
-            )
-        _say(f"True poses look right in {len(repair.sources) - len(doubtful)} puzzles.")
+    with _counting_bar("reading") as progress:
+        checked = check_files(repair, progress)
+    for name, share in checked.overlaps.items():
+        warnings.warn(
+            f"{name}: {share:.0%} of its area lies on other pieces where its true poses put "
+            "it; they may be wrong",
+            InputWarning,
+        )
+    for folder in checked.nameless:
+        warnings.warn(f"{folder} has pictures but no data.json", InputWarning)
+    if lost := [*checked.unread, *checked.nameless]:
+        raise InputError(
+            f"it is damaged: {_count(len(lost), 'puzzle')} cannot be read as a whole",
+            "Download it again, or take out the puzzles that are named above",
+            path,
+        )
+    good = len(repair.sources) - len(checked.overlaps)
+    _say(f"Every picture can be read. True poses look right in {good} puzzles.")
     if out is not None:
         with _counting_bar("copying") as progress:
             counts = lay_out(
@@ -1524,7 +1529,8 @@ def _bar(title: str) -> Iterator[tuple[Any, Callable[[float, float, str], None]]
     try:
         yield bar, at
     finally:
-        bar.stop()
+        if bar.live.is_started:  # Stopping what was never shown prints an empty line.
+            bar.stop()
 
 
 @contextmanager

@@ -225,6 +225,10 @@ def test_processes_side_by_side_give_the_same_and_a_crash_costs_one_puzzle(tmp_p
         assert row["failed"] == (1 if name == "falls" else 0)
         for key in ("q_pos", "correct", "placed", "failed", "puzzles"):
             assert row[key] == rows[1][name][key], (name, key)
+    assert "falls, failed once" in " ".join(done.stdout.split())
+    told = (out / "results.md").read_text(encoding="utf-8")
+    assert "| falls, failed once |" in told
+    assert "\n- falls: once: the solver's process died\n" in told
     with pytest.raises(InputError, match="0 workers"):
         bench([data], [], tmp_path / "no", workers=0)
 

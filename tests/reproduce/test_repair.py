@@ -13,12 +13,12 @@ from reassembly.errors import InputError, InputWarning
 from reassembly.io.readers import PuzzleSource
 from reassembly.reproduce.repair import (
     TEST_NUMBERS,
+    check_files,
     completeness,
     fragment_count,
     lay_out,
     make_folds,
     read_repair,
-    true_overlaps,
 )
 from tests.puzzles import drawn_puzzle
 from tests.test_cli import typed, write_puzzle
@@ -64,7 +64,7 @@ def test_a_zip_is_laid_out_as_its_folder_is(download, tmp_path):
     with zipfile.ZipFile(archive, "w") as file:
         for path in sorted(download.rglob("*")):
             file.write(path, f"SOLVED/{path.relative_to(download).as_posix()}")
-    done = typed("data", "repair", archive, "--out", tmp_path / "out", "--poses")
+    done = typed("data", "repair", archive, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "5 of 121 puzzles" in done.stdout and "train 4, test 1" in done.stdout
     assert "look right in 5 puzzles" in done.stdout
@@ -105,8 +105,45 @@ def test_poses_that_put_pieces_upon_each_other_are_named(download, tmp_path):
     for entry in about["fragments"]:
         entry["pixel_position"] = [0, 0]
     (bad / "data.json").write_text(json.dumps(about))
-    found = true_overlaps(read_repair(tmp_path / "bad"))
+    found = check_files(read_repair(tmp_path / "bad")).overlaps
     assert list(found) == ["RPobj_g1_o0000"] and found["RPobj_g1_o0000"] > 0.25
+
+
+def cut_short(folder):
+    picture = folder / "fragment_0.png"
+    picture.write_bytes(picture.read_bytes()[:200])
+
+
+def forget_a_rotation(folder):
+    about = json.loads((folder / "data.json").read_text())
+    about["fragments"][0]["rotation"] = None
+    (folder / "data.json").write_text(json.dumps(about))
+
+
+@pytest.mark.parametrize(
+    ("harm", "named"),
+    [
+        (cut_short, "fragment_0.png"),
+        (lambda folder: (folder / "fragment_1.png").write_bytes(b""), "fragment_1.png"),
+        (lambda folder: (folder / "fragment_1.png").unlink(), "fragment_1.png"),
+        (forget_a_rotation, "rotation"),
+        (lambda folder: (folder / "data.json").unlink(), "has pictures but no data.json"),
+    ],
+)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_damage_is_named_file_by_file(download, tmp_path, harm, named, zipped):
+    place = tmp_path / "SOLVED"
+    shutil.copytree(download, place)
+    bad = place / "puzzle_0000002_RP_group_2"
+    harm(bad)
+    if zipped:
+        place = Path(shutil.make_archive(str(tmp_path / "packed"), "zip", tmp_path, "SOLVED"))
+    done = typed("data", "repair", place, "--out", tmp_path / "out")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "1 puzzle cannot be read as a whole" in done.stderr
+    (said,) = [line for line in done.stderr.splitlines() if named in line]
+    assert bad.name in said or "RPobj_g2_o0001" in said
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_is_not_repair_is_refused(download, tmp_path):
@@ -134,7 +171,7 @@ def test_the_command_tells_where_to_get_it(tmp_path):
     assert "zenodo.org" in done.stdout
     done = typed("data", "repair", tmp_path)
     assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
 
 
 def test_the_given_part_of_repair():

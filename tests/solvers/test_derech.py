@@ -122,6 +122,14 @@ def test_an_extrapolator_of_the_wrong_shape_is_explained():
         ra.solve(PUZZLE, "derech", extrapolate=lambda image, width_px: image[:-1])
 
 
+def test_an_extrapolator_that_fails_is_named():
+    def broken(image, width_px):
+        raise RuntimeError("out of paint")
+
+    with pytest.raises(InputError, match=r"extrapolator failed \(RuntimeError: out of paint\)"):
+        ra.solve(PUZZLE, "derech", extrapolate=broken, **BRIEF)
+
+
 def test_bare_pieces_are_laid_side_by_side():
     """Without paint there is only touch: nothing may break, overlap or lie alone."""
     bare = tuple(replace(f, image=np.zeros_like(f.image)) for f in PUZZLE.fragments)

@@ -294,6 +294,8 @@ def test_the_seed_decides(system, weights):
 
 def test_confidence_needs_several_samples(system, weights):
     assert solved(system, weights, samples=1).confidence == {}
+    locked = {PUZZLE.ids[0]: Pose(10, 20, 1.0)}
+    assert solved(system, weights, samples=1, locked=locked).confidence == {PUZZLE.ids[0]: 1.0}
     answer = solved(system, weights, samples=5)
     assert set(answer.confidence) == set(PUZZLE.ids)
     assert all(0.0 <= value <= 1.0 for value in answer.confidence.values())

@@ -27,7 +27,7 @@ import psutil
 
 from reassembly._version import __version__
 from reassembly.bench.frames import betrays_orientation, turn_back, turn_fragments
-from reassembly.bench.tables import write_tables
+from reassembly.bench.tables import failures_of, write_tables
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.files import TEMPORARY, atomic_write, sweep
 from reassembly.io.readers import PuzzleSource, find_puzzles
@@ -278,6 +278,7 @@ def _row(name: str, label: str, records: list[dict[str, Any]]) -> dict[str, Any]
         "fragments": sum(distinct.values()),
         "seeds": len({record["seed"] for record in records}),
         "failed": sum(record.get("error") is not None for record in records),
+        "failures": failures_of(records),
         **summarise(figures),
         **summarise(
             [

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from reassembly.io.files import atomic_write
 
-__all__ = ["HEADLINE", "ON_SCREEN", "cell", "markdown", "named", "write_tables"]
+__all__ = ["HEADLINE", "ON_SCREEN", "cell", "failures_of", "markdown", "named", "write_tables"]
 
 HEADLINE: dict[str, str] = {
     "q_pos": "q_pos",
@@ -72,14 +73,31 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
             cells = [_with_interval(row, key) for key in HEADLINE]
             text.append(f"| {named(row, of_data)} | " + " | ".join(cells) + " |")
         text.append("")
+        failed = [f"- {row['solver']}: {row['failures']}" for row in of_data if row.get("failures")]
+        if failed:
+            text += ["A puzzle that a solver failed on counts as unplaced:", "", *failed, ""]
     return "\n".join(text)
 
 
+def failures_of(records: Iterable[Mapping[str, Any]]) -> str | None:
+    """Why a solver failed, and how often, in one line; None where it did not."""
+    errors = (record["error"] for record in records if record.get("error") is not None)
+    reasons = Counter(" ".join(str(error).split()).rstrip(":") for error in errors)
+    told = (f"{_often(n)}: {why}" for why, n in reasons.most_common())
+    return "; ".join(told) or None
+
+
 def named(row: Mapping[str, Any], beside: Iterable[Mapping[str, Any]]) -> str:
-    """The name of a row, and on how many puzzles it was measured, where others have more."""
+    """The name of a row, on how many puzzles it was measured, where others have more, and how
+    often it failed."""
     most = max((other.get("puzzles", 0) for other in beside), default=0)
     own = row.get("puzzles", most)
-    return row["solver"] if own == most else f"{row['solver']}, on {own} of {most}"
+    name: str = row["solver"] if own == most else f"{row['solver']}, on {own} of {most}"
+    return f"{name}, failed {_often(row['failed'])}" if row.get("failed") else name
+
+
+def _often(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _with_interval(row: Mapping[str, Any], key: str) -> str:

@@ -74,7 +74,10 @@ def data_named(session: Session, name: str) -> Data | None:
     extent = session.extent
     if name in session.own:
         found = find_puzzles(session.own[name])
-        return Data(name, session.own[name], None, f"{len(found)} puzzles.", True)
+        ids = None if extent.own is None else tuple(source.id for source in found[: extent.own])
+        count = len(found) if ids is None else len(ids)
+        of = "" if count == len(found) else f" of {len(found)}"
+        return Data(name, session.own[name], ids, f"{count}{of} puzzles.", True)
     if name == REPAIR:
         repair = session.repair
         if repair is None:
@@ -84,7 +87,8 @@ def data_named(session: Session, name: str) -> Data | None:
             sizes = {s.id: fragment_count(s) for s in repair.sources if s.id in ids}
             ids = tuple(sorted(ids, key=lambda i: (sizes[i], i))[: extent.repair])
         note = f"RePAIR: given are {completeness(repair)}. Measured on {len(ids)} of them."
-        return Data(name, repair.path, ids, note, False)
+        fragments = sum(fragment_count(s) for s in repair.sources if s.id in ids)
+        return Data(name, repair.path, ids, note, False, fragments)
     folder = session.out / "data" / f"{name}-{extent.puzzles}"
     generate(
         folder,

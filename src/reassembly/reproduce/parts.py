@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from reassembly.bench import BenchRow, bench, read_records
+from reassembly.bench.tables import failures_of
 from reassembly.reproduce.data import data_named
 from reassembly.reproduce.measure import measure, puzzle_of
 from reassembly.reproduce.pages import TRIVIAL, cheap_rows, remember
@@ -125,6 +125,11 @@ def measured_tables(session: Session, part: Part) -> Iterator[Table]:
             }
             lines.append(known)
         note = f"RePAIR: 0 of {REPAIR_PUZZLES} puzzles were given." if data is None else data.note
+        if data is not None and (lost := data.fragments - lines[0]["fragments"]) > 0:
+            note += (
+                f" **{lost} of their {data.fragments} fragments could not be read: these figures "
+                "are of the others.**"
+            )
         yield Table(
             f"{part.name}-{name.lower()}" if len(part.data) > 1 or part.name == OWN else part.name,
             f"{part.title}: {name}" if len(part.data) > 1 else part.title,
@@ -194,10 +199,8 @@ def _line(session: Session, data: Data, key: str, label: str, group: str) -> dic
     line["seconds"], line["seconds_ci"] = summary(by_puzzle(records, "seconds"))
     for ours, name in (("memory_mb", "peak_memory_mb"), ("gpu_memory_mb", "peak_gpu_memory_mb")):
         line[ours] = max((r[name] for r in records if r.get(name)), default=None)
-    reasons = Counter(str(r["error"]) for r in records if r.get("error") is not None)
-    line["failed"] = reasons.total()
-    told = (f"{'once' if n == 1 else f'{n} times'}: {why}" for why, n in reasons.most_common())
-    line["failures"] = "; ".join(told) or None
+    line["failed"] = sum(record.get("error") is not None for record in records)
+    line["failures"] = failures_of(records)
     line["puzzles"] = len({record["puzzle"] for record in records})
     line["fragments"] = sum(
         {record["puzzle"]: record["total_fragments"] for record in records}.values()
@@ -252,7 +255,7 @@ def _cells(
                 repeat=repeat,
             )
             if "error" in found:
-                stopped = f"{pieces} pieces were too many: {found['error']}"
+                stopped = f"not tried: failed on {pieces} pieces ({found['error']})"
             yield row, pieces, found
     if session.progress is not None:
         session.progress(total, total, part.name)

@@ -26,6 +26,7 @@ from reassembly.reproduce.paper import FEATURES, SELECTORS, TUNED
 __all__ = [
     "MINUTES",
     "NOT_CONVERGED",
+    "POOL_PUZZLES",
     "RECIPES",
     "Found",
     "Recipe",

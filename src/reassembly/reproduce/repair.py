@@ -10,30 +10,33 @@ import json
 import re
 import shutil
 import warnings
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reassembly.bench import REPAIR_NAMES
 from reassembly.errors import InputError, InputWarning
 from reassembly.io.files import output_folder
 from reassembly.io.ids import read_ids
+from reassembly.io.images import is_image_name
 from reassembly.io.poses_csv import read_pose_rows
 from reassembly.io.readers import PuzzleSource, find_puzzles
 from reassembly.reproduce.paper import REPAIR_FRAGMENTS, REPAIR_PUZZLES, REPAIR_SPLIT
 
 __all__ = [
     "SOURCES",
+    "Checked",
     "Repair",
+    "check_files",
     "completeness",
     "fragment_count",
     "lay_out",
     "make_folds",
     "read_repair",
-    "true_overlaps",
 ]
 
 SOURCES = {
@@ -180,25 +183,58 @@ def _picture_folder(source: PuzzleSource) -> Path:
     return source.path.parents[1] / "2D_Images" / "assembled_objects" / source.path.stem
 
 
-def true_overlaps(repair: Repair, progress: Progress | None = None) -> dict[str, float]:
-    """Puzzles whose true poses look wrong, with the share of their area that lies on other pieces.
+@dataclass(frozen=True)
+class Checked:
+    """What is wrong with a download."""
 
-    Reads every picture, which takes a while.
-    """
+    unread: dict[str, int]
+    """Puzzles of which fragments cannot be read, and how many."""
+    overlaps: dict[str, float]
+    """Puzzles whose true poses look wrong, with the share of their area that lies on other
+    pieces."""
+    nameless: tuple[str, ...]
+    """Folders of pictures beside the puzzles that have no poses."""
+
+
+def check_files(repair: Repair, progress: Progress | None = None) -> Checked:
+    """Reads every picture, which takes a while; each that cannot be read is a warning."""
     import shapely
 
-    found = {}
+    unread, overlaps = {}, {}
     for done, source in enumerate(repair.sources, start=1):
-        puzzle = source.load()
-        assert puzzle.truth is not None
-        pieces = [shapely.buffer(puzzle[i].placed(pose), 0) for i, pose in puzzle.truth.items()]
-        total = sum(piece.area for piece in pieces)
-        share = 1.0 - shapely.union_all(pieces).area / total
-        if share > OVERLAP:
-            found[source.id] = float(share)
+        try:
+            puzzle, wanted = source.load(), fragment_count(source)
+        except InputError as error:
+            warnings.warn(str(error), InputWarning)
+            puzzle, wanted = None, 1
+        here = len(puzzle) if puzzle else 0
+        if here < wanted:
+            unread[source.id] = wanted - here
+        if puzzle and puzzle.truth:
+            pieces = [shapely.buffer(puzzle[i].placed(pose), 0) for i, pose in puzzle.truth.items()]
+            share = 1.0 - shapely.union_all(pieces).area / sum(piece.area for piece in pieces)
+            if share > OVERLAP:
+                overlaps[source.id] = float(share)
         if progress is not None:
             progress(done, len(repair.sources), source.id)
-    return found
+    return Checked(unread, overlaps, tuple(_nameless(repair)))
+
+
+def _nameless(repair: Repair) -> list[str]:
+    """Folders of pictures that lie where a puzzle's do, and belong to none."""
+    if repair.path.is_file():
+        if not zipfile.is_zipfile(repair.path):
+            return []
+        with zipfile.ZipFile(repair.path) as archive:
+            names = [name for name in archive.namelist() if is_image_name(name)]
+        known = {source.inside for source in repair.sources}
+    else:
+        here = (path for path in repair.path.rglob("*") if is_image_name(path.name))
+        names = [path.as_posix() for path in here]
+        known = {_picture_folder(source).as_posix() for source in repair.sources}
+    beside = {str(PurePosixPath(folder).parent) for folder in known}
+    folders = {str(PurePosixPath(name).parent) for name in names} - known
+    return sorted(f for f in folders if str(PurePosixPath(f).parent) in beside)
 
 
 def make_folds(sizes: dict[str, int], count: int = FOLD_COUNT) -> list[list[str]]:

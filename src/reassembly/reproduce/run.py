@@ -110,7 +110,7 @@ def reproduce(
             extent=extent,
             repair=repair,
             own=own,
-            trainer=trainer_of(out, repair, device, minutes),
+            trainer=trainer_of(out, repair, device, minutes, extent.pool),
             weights=tuple(f for f in (given, out / "weights") if f is not None),
             train=train,
             solvers=frozenset(solvers),
@@ -186,7 +186,9 @@ def _folder(out: Path, quick: bool) -> Path:
     return out
 
 
-def trainer_of(out: Path, repair: Repair | None, device: str, minutes: float) -> Training:
+def trainer_of(
+    out: Path, repair: Repair | None, device: str, minutes: float, puzzles: int
+) -> Training:
     folds = None if repair is None else repair.folds
     return Training(
         out,
@@ -195,4 +197,5 @@ def trainer_of(out: Path, repair: Repair | None, device: str, minutes: float) ->
         fold_count=0 if repair is None or folds is None else len(repair.fold_ids()),
         device=device,
         minutes=minutes,
+        puzzles=puzzles,
     )

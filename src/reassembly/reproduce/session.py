@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reassembly.errors import InputError
 from reassembly.reproduce.paper import SIZES
-from reassembly.reproduce.recipes import Training
+from reassembly.reproduce.recipes import POOL_PUZZLES, Training
 from reassembly.reproduce.repair import Repair
 
 __all__ = ["FULL", "QUICK", "Data", "Extent", "Progress", "Session", "titled"]
@@ -27,6 +27,10 @@ class Extent:
     size_px: int
     repair: int | None
     """How many of RePAIR's puzzles, the smallest first; None for all."""
+    own: int | None
+    """How many of each data set that the user adds; None for all."""
+    pool: int
+    """Made puzzles that are trained on."""
     sizes: tuple[int, ...]
     """Numbers of pieces whose cost is measured."""
     limit_s: float
@@ -36,8 +40,8 @@ class Extent:
     repeat: int
 
 
-FULL = Extent(1000, None, 1024, None, SIZES, 600.0, 600.0, 3)
-QUICK = Extent(2, (4, 5), 384, 2, (2, 4, 8, 16), 40.0, 40.0, 1)
+FULL = Extent(1000, None, 1024, None, None, POOL_PUZZLES, SIZES, 600.0, 600.0, 3)
+QUICK = Extent(2, (4, 5), 384, 2, 2, 48, (2, 4, 8, 16), 40.0, 40.0, 1)
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Data:
     """In words, for the tables."""
     pictures: bool
     """Whether they may be shown."""
+    fragments: int = 0
+    """How many there should be, where that is known."""
 
 
 @dataclass

@@ -199,7 +199,7 @@ class _Run:
         known = bare.inside[..., None]
         colours = np.where(known, bare.maps[..., :3], 0)
         rgba = np.rint(255 * np.clip(np.dstack([colours, known]), 0, 1)).astype(np.uint8)
-        grown = np.asarray(self.solver.extrapolate(rgba, BAND_CELLS))
+        grown = self._grown(rgba)
         if grown.dtype != np.uint8 or grown.shape not in (rgba.shape, colours.shape):
             raise InputError(
                 f"the extrapolator returned {grown.shape} of {grown.dtype} for {rgba.shape}",
@@ -208,6 +208,18 @@ class _Run:
         colours = np.where(known, colours, grown[..., :3].astype(np.float32) / 255)
         maps = np.dstack([(colours - self.mean) / self.contrast, bare.maps[..., 3]])
         return replace(bare, maps=maps.astype(np.float32))
+
+    def _grown(self, rgba: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        extrapolate = self.solver.extrapolate
+        try:
+            return np.asarray(extrapolate(rgba, BAND_CELLS))
+        except Exception as error:
+            if extrapolate is by_exemplars or isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"the extrapolator failed ({type(error).__name__}: {error})",
+                "Mend it, or leave it out and take ours",
+            ) from error
 
     def _whole(self, placed: Placed) -> Sheet:
         """Pieces in their places on one sheet, extrapolated together."""

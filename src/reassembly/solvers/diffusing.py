@@ -236,7 +236,8 @@ class DiffusionSolver(ABC):
     Every piece is placed, in one island. The first sample is the answer, with no search added,
     unless `best` chooses another. The confidence of a piece is the share of the other samples that
     agree with it, which is within 10 degrees and a fifth of the piece's diameter. The piece that
-    all others are placed by has the mean of theirs. One sample knows no confidence.
+    all others are placed by has the mean of theirs. One sample knows no confidence, but that of
+    locked pieces.
     """
 
     looked = SEEN
@@ -304,7 +305,7 @@ class DiffusionSolver(ABC):
         with torch.no_grad():
             vectors = self._drawn(run, self.sampler(run), torch.Generator().manual_seed(seed))
         if self.samples == 1:
-            return run.assembled(vectors[0])
+            return run.assembled(vectors[0], dict.fromkeys(locked, 1.0))
         area = np.array([fragment.area_mm2 for fragment in puzzle.fragments])
         agree = agreements(vectors, run.scale_mm, 2 * np.sqrt(area / math.pi))
         best, fixed = self.best(vectors, agree, run), run.fixed.cpu().numpy()
