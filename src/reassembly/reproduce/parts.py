@@ -172,7 +172,10 @@ def _not_given(session: Session, row: Row, data: Data | None) -> tuple[list[Benc
             "takes it"
         )
     if row.recipe is None and data.name in available_solvers()[row.solver].seen:
-        return f"its weights have learned from puzzles of {data.name}: no figure of theirs counts"
+        return (
+            f"its weights have learned from puzzles of {data.name}: no figure of theirs counts; "
+            "benchmarks/join_folds.py measures it by folds"
+        )
     return resolved(session, row)
 
 

@@ -9,6 +9,7 @@ from reassembly.bench import BenchRow
 from reassembly.errors import InputError
 from reassembly.reproduce.paper import BEYOND, PARTS, TUNED, Part, Row
 from reassembly.reproduce.recipes import (
+    NOT_CONVERGED,
     RECIPES,
     Found,
     Recipe,
@@ -80,8 +81,10 @@ def resolved(session: Session, row: Row) -> tuple[list[BenchRow], str] | str:
         BenchRow(name, row.solver, _settings(session, info, weights.path), ids)
         for weights, ids in found
     ]
-    lengths = list(dict.fromkeys(weights.length for weights, _ in found))
-    return rows, (EACH_FOLD if len(found) > 1 else "") + "; ".join(lengths)
+    lengths = [weights.length for weights, _ in found]
+    plain = dict.fromkeys(length.removesuffix(NOT_CONVERGED) for length in lengths)
+    some = NOT_CONVERGED if any(length.endswith(NOT_CONVERGED) for length in lengths) else ""
+    return rows, (EACH_FOLD if len(found) > 1 else "") + "; ".join(plain) + some
 
 
 def _wanted(session: Session, row: Row) -> bool:
