@@ -420,10 +420,13 @@ def _distinct(
     motions: Iterable[tuple[complex, complex]], moving: Line, count: int
 ) -> Sequence[Motion]:
     kept: list[Motion] = []
+    places = np.empty((count, len(moving.points)), np.complex128)
     for turn, shift in motions:
-        motion = complex(turn), complex(shift)
-        if all(apart_mm(moving, motion, other) > 2 * TOUCH_MM for other in kept):
-            kept.append(motion)
+        place = turn * moving.points + shift
+        apart_mm = np.abs(places[: len(kept)] - place).max(axis=1)
+        if not (apart_mm <= 2 * TOUCH_MM).any():
+            places[len(kept)] = place
+            kept.append((complex(turn), complex(shift)))
         if len(kept) == count:
             break
     return kept
