@@ -668,6 +668,12 @@ def reproduce(
         int | None,
         typer.Option(help="How many made puzzles.", show_default="1000, or 2 with --quick"),
     ] = None,
+    most_pieces: Annotated[
+        int | None,
+        typer.Option(
+            help="Largest puzzle of scalability.", show_default="1024, or 16 with --quick", min=2
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0.", min=1)] = 1,
     workers: Annotated[
         int,
@@ -695,6 +701,7 @@ def reproduce(
             datasets=dataset or (),
             solvers=solver or (),
             puzzles=puzzles,
+            most_pieces=most_pieces,
             seeds=seeds,
             workers=workers,
             device=device.value,

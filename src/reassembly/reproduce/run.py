@@ -25,7 +25,7 @@ from reassembly.io.files import atomic_write, disk_told
 from reassembly.reproduce import audit, figures, gallery
 from reassembly.reproduce.data import own_data_sets
 from reassembly.reproduce.pages import read_state, recipes_page, write_index
-from reassembly.reproduce.paper import PARTS
+from reassembly.reproduce.paper import PARTS, SIZES
 from reassembly.reproduce.parts import OWN, own_part, tables_of
 from reassembly.reproduce.recipes import MINUTES, Training
 from reassembly.reproduce.repair import Repair, read_repair
@@ -51,6 +51,7 @@ def reproduce(
     datasets: Sequence[str | PathLike[str]] = (),
     solvers: Sequence[str] = (),
     puzzles: int | None = None,
+    most_pieces: int | None = None,
     seeds: int = 1,
     workers: int = 1,
     device: str = "cpu",
@@ -73,6 +74,7 @@ def reproduce(
         datasets: further folders of puzzles with true poses, to be measured by the same tables.
         solvers: only rows of these, besides the trivial ones; all without.
         puzzles: how many made puzzles, in the place of 1000 or, with `quick`, 2.
+        most_pieces: of the puzzles of `scalability`, in the place of 1024 or, with `quick`, 16.
         seeds: how many seeds, from 0.
         workers: puzzles solved side by side; time and memory are then a busy machine's.
         device: `cpu` or `cuda`.
@@ -88,6 +90,11 @@ def reproduce(
         if puzzles < 1:
             raise InputError(f"{puzzles} puzzles were asked for", "Give --puzzles 1 or more")
         extent = replace(extent, puzzles=puzzles)
+    if most_pieces is not None:
+        sizes = tuple(size for size in SIZES if size <= most_pieces)
+        if not sizes:
+            raise InputError(f"most_pieces is {most_pieces}", f"Give {SIZES[0]} or more")
+        extent = replace(extent, sizes=sizes)
     given = None if weights is None else Path(weights)
     if given is not None and not given.is_dir():
         raise InputError("there is no such folder", "Give --weights a folder of weights", given)
