@@ -99,6 +99,17 @@ def test_a_plugin_of_the_tutorial_gets_the_same_tables(out):
         assert (out / "results" / "figures" / f"{name}.png").stat().st_size > 5000
 
 
+def test_scalability_ends_where_it_is_told(environment, tmp_path):
+    quick = ("reproduce", "--quick", "--only", "scalability", "--solver", "heap")
+    out = tmp_path / "few"
+    done = run(*quick, "--out", out, "--most-pieces", 5, env=environment)
+    assert done.returncode == 0, done.stderr
+    costs = json.loads((out / "results" / "scalability.json").read_text(encoding="utf-8"))["rows"]
+    assert [row["pieces"] for row in costs if "skipped" not in row] == [2, 4]
+    assert "--most-pieces 4" in (out / "results" / "index.md").read_text(encoding="utf-8")
+    assert run(*quick, "--out", tmp_path / "no", "--most-pieces", 1).returncode == 2
+
+
 def test_results_can_be_published(out):
     """No path of this machine in them, nor in the page that leads to them."""
     for file in (out / "results").rglob("*"):

@@ -18,7 +18,7 @@ from reassembly.io.files import atomic_write
 from reassembly.reproduce.data import TEST_SEED
 from reassembly.reproduce.paper import PARTS
 from reassembly.reproduce.recipes import RECIPES, find_weights, recipe_named
-from reassembly.reproduce.session import Data, Session
+from reassembly.reproduce.session import FULL, QUICK, Data, Session
 from reassembly.solvers.registry import available_solvers
 
 __all__ = ["TRIVIAL", "cheap_rows", "read_state", "recipes_page", "remember", "write_index"]
@@ -145,6 +145,8 @@ def _command(session: Session, quick: bool) -> str:
     words += [f"--dataset {name}" for name in session.own]
     words += [f"--solver {name}" for name in sorted(session.solvers)]
     words += ["" if quick else f"--puzzles {session.extent.puzzles}"]
+    if session.extent.sizes != (QUICK if quick else FULL).sizes:
+        words += [f"--most-pieces {session.extent.sizes[-1]}"]
     words += [f"--seeds {session.seeds}", f"--workers {session.workers}"]
     words += [f"--device {session.device}"]
     return " ".join(word for word in words if word)

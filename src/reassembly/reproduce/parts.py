@@ -247,19 +247,20 @@ def _cells(
             chosen = answer[0][0]
             info = available_solvers()[row.solver]
             weights = chosen.settings.get("weights")
-            sha256 = weights_hash_of(session, info, weights) if weights or info.weights else None
+            known = weights_hash_of(session, info, weights) if weights or info.weights else None
+            sha256 = known if isinstance(known, str) else None
             found = measure(
                 puzzle_of(pieces, session.out / "data" / "pieces"),
                 chosen.solver,
                 chosen.settings,
                 session.out / "measures" / part.name / row.key / f"{pieces}.json",
-                weights_hash=sha256 if isinstance(sha256, str) else None,
+                weights_hash=sha256,
                 limit_s=session.extent.cost_limit_s,
                 repeat=repeat,
             )
             if "error" in found:
                 stopped = f"not tried: failed on {pieces} pieces ({found['error']})"
-            yield row, pieces, found
+            yield row, pieces, {**found, "weights_sha256": sha256}
     if session.progress is not None:
         session.progress(total, total, part.name)
 
@@ -305,7 +306,16 @@ def time_table(session: Session, part: Part) -> Table:
 
 
 def _cost(found: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("seconds", "ready_s", "memory_mb", "gpu_memory_mb", "placed", "error", "skipped")
+    keys = (
+        "seconds",
+        "ready_s",
+        "memory_mb",
+        "gpu_memory_mb",
+        "placed",
+        "weights_sha256",
+        "error",
+        "skipped",
+    )
     return {key: found[key] for key in keys if found.get(key) is not None}
 
 
