@@ -45,6 +45,7 @@ MORE = {
     "benchmarks/soak.py": "--kills 1 --only generate",
     "benchmarks/depot.py": "--queries 3 --sizes 3",
     "benchmarks/join_folds.py": "--steps 10 --tries 1",
+    "benchmarks/joins.py": "--pieces 3 --preset paper",
     "benchmarks/generate.py": "--preset paper --count 2 --size 256",
     "demo": "--pieces 4 --force",
     "pytest": "tests/test_pose.py",
