@@ -40,7 +40,7 @@ MORE = {
     "train": "--steps 2 --device cpu --workers 1 --set training.batch=2 "
     "--set training.validate_every=0 --set data.puzzles=4 --set data.pieces=[3,3] "
     "--set data.size_px=256",
-    "reproduce": "--puzzles 1 --minutes 0.05",
+    "reproduce": "--puzzles 1 --minutes 0.05 --most-pieces 2",
     "bench": "--seeds 1",
     "benchmarks/soak.py": "--kills 1 --only generate",
     "benchmarks/depot.py": "--queries 3 --sizes 3",
