@@ -423,8 +423,8 @@ def _distinct(
     places = np.empty((count, len(moving.points)), np.complex128)
     for turn, shift in motions:
         place = turn * moving.points + shift
-        apart_mm = np.abs(places[: len(kept)] - place).max(axis=1)
-        if not (apart_mm <= 2 * TOUCH_MM).any():
+        away_mm = np.abs(places[: len(kept)] - place).max(axis=1)
+        if not (away_mm <= 2 * TOUCH_MM).any():
             places[len(kept)] = place
             kept.append((complex(turn), complex(shift)))
         if len(kept) == count:
