@@ -14,8 +14,9 @@ demo: $(STAMP)  ## make, break and solve a fresco; pictures and report in demo/
 test: $(STAMP)  ## fast tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: $(STAMP)  ## browser, cluster and soak tests; what the docs tell to type, two pages at a time
-	$(BIN)/python -m pytest -m slow --ignore=tests/docs
+test-slow: $(STAMP)  ## browser tests, one at a time; then cluster and soak tests, and what the docs tell to type
+	$(BIN)/python -m pytest -m slow tests/browser
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile --ignore=tests/browser --ignore=tests/docs
 	$(BIN)/python -m pytest -m slow -n 2 --dist worksteal tests/docs
 
 lint: $(STAMP)  ## formatter, linter, types

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.workbench import PAINTED, Hands, Server
+from tests.browser.workbench import PAINTED, Hands, Server, shows
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -342,10 +342,10 @@ def test_a_hypothesis_deleted_in_another_window_is_left(
     assert other.page.get_by_text("was deleted in another window").count() == 0
     hands.until("(doomed) => !location.hash.endsWith(doomed)", doomed)
     hands.settle()
-    assert page.get_by_label("Hypothesis", exact=True).input_value() == hands.hypothesis
+    shows(page.get_by_label("Hypothesis", exact=True), hands.hypothesis)
     hands.wait_saved()
     assert {p["name"]: p["note"] for p in hands.pieces()}[noted] == "with straw"
-    assert page.locator(".panel").get_by_label("Note", exact=True).input_value() == "with straw"
+    shows(page.locator(".panel").get_by_label("Note", exact=True), "with straw")
     hands.switch_to(PAINTED)
     (name,) = hands.well_inside(1)
     hands.click(name)

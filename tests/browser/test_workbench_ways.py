@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.browser.workbench import Hands, Spot, meet, solve
+from tests.browser.workbench import Hands, Spot, meet, shows, solve
 
 pytestmark = pytest.mark.slow
 
@@ -304,12 +304,12 @@ def test_a_wrong_number_is_told_beside_its_field(hands: Hands) -> None:
         page.keyboard.press("Tab")
         told = place.get_by_role("alert")
         assert words in told.inner_text() and "stays" in told.inner_text()
-    assert place.get_by_label("x", exact=True).input_value() == f"{before['x_mm']:.2f}".rstrip("0")
+    shows(place.get_by_label("x", exact=True), f"{before['x_mm']:.2f}".rstrip("0"))
     place.get_by_label("Angle", exact=True).click()
     page.keyboard.type("400")
     page.keyboard.press("Enter")
     hands.wait_saved()
-    assert place.get_by_label("Angle", exact=True).input_value() == "40"
+    shows(place.get_by_label("Angle", exact=True), "40")
     after = hands.placed()[name]
     assert after["rotation_deg"] == pytest.approx(40.0)
     assert (after["x_mm"], after["y_mm"]) == (before["x_mm"], before["y_mm"])

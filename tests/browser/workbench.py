@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
     from reassembly.puzzle import Puzzle
 
@@ -253,13 +253,11 @@ class Hands:
         self.page.wait_for_url(re.compile("/h/"))
 
     def switch_to(self, hypothesis: str) -> None:
-        from playwright.sync_api import expect
-
         before, shown = self.hypothesis, self.page.get_by_label("Hypothesis", exact=True)
         shown.select_option(label=hypothesis)
         self.until("(before) => !location.hash.endsWith(before)", before)
         # The address is first; what is shown comes from the server.
-        expect(shown).to_have_value(self.hypothesis)
+        shows(shown, self.hypothesis)
         self.settle()
 
     def branch(self, name: str) -> None:
@@ -334,6 +332,13 @@ class Hands:
                 {"type": kind, "x": size["width"] / 2, "y": size["height"] / 2, "data": data},
             )
         session.detach()
+
+
+def shows(field: Locator, value: str) -> None:
+    """Asserts that a field shows a value: within a moment, since pages are drawn after the fact."""
+    from playwright.sync_api import expect
+
+    expect(field).to_have_value(value)
 
 
 def cut_outs(folder: Path, puzzle: Puzzle) -> Path:

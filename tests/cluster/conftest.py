@@ -1,6 +1,9 @@
 """A real Ray cluster of two nodes on this machine: two raylets, one processor each."""
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
@@ -12,6 +15,8 @@ TINY = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": F
 def ray_cluster(monkeypatch):
     for name in ("RAY_USAGE_STATS_ENABLED", "RAY_enable_metrics_collection"):
         monkeypatch.setenv(name, "0")
+    # Ray gives its workers way to all other programs: beside other tests they would hardly work.
+    monkeypatch.setenv("RAY_worker_niceness", "0")
     try:
         from ray.cluster_utils import Cluster
     except ImportError:
@@ -25,18 +30,47 @@ def ray_cluster(monkeypatch):
     cluster.shutdown()
 
 
+def found(words: str) -> list[psutil.Process]:
+    """Processes of the clusters of this test run, by a part of their command line."""
+    processes = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if words in " ".join(process.cmdline()):
+                processes.append(process)
+    return processes
+
+
 def kill_one(words: str, politely: bool = False) -> None:
-    """Kills a process of the clusters of this test run, by a part of its command line."""
-    ours = psutil.Process().children(recursive=True)
-    found = [process for process in ours if words in " ".join(process.cmdline())]
-    assert found, f"there is no {words}"
-    found[0].terminate() if politely else found[0].kill()
+    """Kills one of them."""
+    process, *_ = found(words)
+    process.terminate() if politely else process.kill()
 
 
 @pytest.fixture
-def kill_a_worker():
-    """Kills one process that is at work."""
-    return lambda: kill_one("_Hand.work")
+def a_worker_dies():
+    """A context within which the first process that is seen at work is killed, and must be."""
+
+    @contextmanager
+    def dying() -> Iterator[None]:
+        over, killed = threading.Event(), threading.Event()
+
+        def watch() -> None:
+            while not over.is_set() and not killed.is_set():
+                for process in found("_Hand.work")[:1]:
+                    process.kill()
+                    killed.set()
+                over.wait(0.02)
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watching.join()
+        assert killed.is_set(), "nobody was seen at work"
+
+    return dying
 
 
 RAYLET = "--raylet_socket_name="

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def made(tmp_path_factory):
 
 
 def test_generate_writes_the_same_bytes_though_a_worker_and_a_node_die(
-    ray_cluster, kill_a_worker, made, tmp_path, monkeypatch
+    ray_cluster, a_worker_dies, made, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)  # Relative paths mean the same on every machine.
     node = ray_cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
@@ -61,12 +62,11 @@ def test_generate_writes_the_same_bytes_though_a_worker_and_a_node_die(
 
     def disturb(done, total, _):
         steps.append((done, total))
-        if done == 1:
-            kill_a_worker()
-        elif done == 3:
+        if done == 3:
             ray_cluster.remove_node(node, allow_graceful=False)
 
-    found = generate("cluster", ray=ray_cluster.address, progress=disturb, **SMALL)
+    with a_worker_dies():
+        found = generate("cluster", ray=ray_cluster.address, progress=disturb, **SMALL)
     assert found["puzzles"] == 8 and steps == [(k, 8) for k in range(9)]
     assert digest(tmp_path / "cluster") == digest(made)
 
@@ -129,24 +129,23 @@ with workers.cluster(sys.argv[1], sys.argv[2]) as machines:
     assert "repeat the command" in said and said.endswith("True\n")
 
 
-def test_bench_and_solve_find_the_same_as_one_process(ray_cluster, kill_a_worker, made, tmp_path):
-    def disturb(done, total, what):
-        if what.startswith("greedy") and not killed:
-            killed.append(what)
-            kill_a_worker()
-
-    killed: list[str] = []
+def test_bench_and_solve_find_the_same_as_one_process(ray_cluster, a_worker_dies, made, tmp_path):
     address = ray_cluster.address
-    rows = [
-        {
-            (row["solver"], row["data"]): {
-                key: value for key, value in row.items() if not key.startswith(("seconds", "peak"))
+    rows = []
+    for name, ray in (("b1", None), ("b2", address)):
+        with a_worker_dies() if ray else nullcontext():
+            told = bench([made], ["greedy"], tmp_path / name, ray=ray)
+        rows.append(
+            {
+                (row["solver"], row["data"]): {
+                    key: value
+                    for key, value in row.items()
+                    if not key.startswith(("seconds", "peak"))
+                }
+                for row in told
             }
-            for row in bench([made], ["greedy"], tmp_path / name, ray=ray, progress=progress)
-        }
-        for name, ray, progress in [("b1", None, None), ("b2", address, disturb)]
-    ]
-    assert killed and rows[0] == rows[1]
+        )
+    assert rows[0] == rows[1]
     assert digest(tmp_path / "b1" / "predictions") == digest(tmp_path / "b2" / "predictions")
 
     solve_each(made, tmp_path / "s1", "greedy")
@@ -197,7 +196,7 @@ def test_without_ray_the_error_tells_how_to_get_it(tmp_path, monkeypatch):
 
 
 def test_joins_are_the_same_as_of_one_process(
-    ray_cluster, kill_a_worker, made, tmp_path, monkeypatch
+    ray_cluster, a_worker_dies, made, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     before = torch.get_num_threads()
@@ -205,19 +204,12 @@ def test_joins_are_the_same_as_of_one_process(
     weights = str(saved(tmp_path / "joins.safetensors"))
     path = find_puzzles(made)[0].path
     puzzle, finder = load(path), load_finder(weights)
-    told, killed = [], []
-
-    def tell(joins):
-        told.extend(joins)
-        if not killed:
-            killed.append(joins)
-            kill_a_worker()
-
+    told = []
     alone = find_joins(puzzle, finder=finder)
     given = Given(path, weights=weights)
-    with shared_out(given, "out", ray=ray_cluster.address) as compare:
-        shared = find_joins(puzzle, finder=finder, compare=compare, tell=tell)
-    assert killed and shared == alone and sorted(told, key=str) == sorted(alone, key=str)
+    with a_worker_dies(), shared_out(given, "out", ray=ray_cluster.address) as compare:
+        shared = find_joins(puzzle, finder=finder, compare=compare, tell=told.extend)
+    assert shared == alone and sorted(told, key=str) == sorted(alone, key=str)
     assert not Path("out").exists()
     with shared_out(given, "out", workers=2) as compare:
         assert find_joins(puzzle, finder=finder, compare=compare) == alone

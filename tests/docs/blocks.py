@@ -16,6 +16,7 @@ import re
 import runpy
 import shlex
 import subprocess
+import sys
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -236,11 +237,13 @@ def check_python(words: list[str]) -> None:
         raise Parsed
 
     argparse.ArgumentParser.parse_args = parse_only  # type: ignore[method-assign,assignment]
+    sys.path.insert(0, str(script.parent))  # As Python does.
     try:
         runpy.run_path(str(script), run_name="__main__")
     except Parsed:
         return
     finally:
+        sys.path.remove(str(script.parent))
         argparse.ArgumentParser.parse_args = parse  # type: ignore[method-assign]
     raise AssertionError(f"{words[1]} takes no arguments")
 

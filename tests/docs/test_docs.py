@@ -176,6 +176,7 @@ def test_pages_do_what_they_say(page: Path, here: Path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)  # Some pages have forty commands.
 @pytest.mark.parametrize("page", LONG, ids=NAMES_OF.get)
 def test_pages_do_what_they_say_though_it_takes_long(page: Path, here: Path, monkeypatch):
     walk_through(page, here, monkeypatch, {"run", "slow"})

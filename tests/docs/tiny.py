@@ -44,7 +44,9 @@ MORE = {
     "bench": "--seeds 1",
     "benchmarks/soak.py": "--kills 1 --only generate",
     "benchmarks/depot.py": "--queries 3 --sizes 3",
-    "benchmarks/join_folds.py": "--steps 10 --tries 1",
+    "benchmarks/proposals.py": "--steps 10",
+    "benchmarks/join_folds.py": "--steps 10 --tries 1 --shown 20",
+    "benchmarks/join_steps.py": "--tries 1 --only context",
     "benchmarks/joins.py": "--pieces 3 --preset paper",
     "benchmarks/generate.py": "--preset paper --count 2 --size 256",
     "demo": "--pieces 4 --force",
@@ -87,6 +89,7 @@ WORDS = {
     "repair/2d_fixed/train": "repair/2d_fixed/train/RPobj_g0_o0000",
     "reassemblenet.steps=600": "reassemblenet.steps=6",
     "hf:owner/name": "hf:someone/thing",
+    "tests/browser": "tests/test_pose.py",
     "tests/docs": "tests/test_pose.py",
     "PUZZLES": "puzzles",
 }
