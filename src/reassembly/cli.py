@@ -72,6 +72,7 @@ class TrainingStage(StrEnum):
     verifier = "verifier"
     judge = "judge"
     light_judge = "light-judge"
+    context_judge = "context-judge"
 
 
 class TrainingDevice(StrEnum):
@@ -1059,6 +1060,20 @@ def prepare(
             "--unmarked", help="With --joins: strokes drawn on pieces are painted out first."
         ),
     ] = False,
+    crops_only: Annotated[
+        bool,
+        typer.Option(
+            "--crops-only",
+            help="With --joins: only what the verifier learns from, which is quicker.",
+        ),
+    ] = False,
+    proposing: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --joins: search otherwise for proposals, as in gap_mm=3; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     device: Annotated[Device, typer.Option(help="Where networks compute.")] = Device.cpu,
     workers: Annotated[
         int | None, typer.Option(help="Processes.", show_default="one a core", min=1)
@@ -1091,9 +1106,11 @@ def prepare(
             image_ids=read_ids(picture_ids) if picture_ids else None,
         )
     if joins:
+        from reassembly.matching.correlate import parse_proposing
         from reassembly.training.joins import JoinSettings, prepare_joins
 
-        settings = JoinSettings(per_pair, other_pairs, matcher, unmarked)
+        searched = parse_proposing(proposing or [])
+        settings = JoinSettings(per_pair, other_pairs, matcher, unmarked, crops_only, searched)
         with _counting_bar("puzzles") as progress:
             found = prepare_joins(
                 out,

@@ -5,8 +5,8 @@ import cmath
 import numpy as np
 import pytest
 
-from reassembly.assembly.refine import RefineSettings, refine
-from reassembly.assembly.table import composed
+from reassembly.assembly.refine import RefineSettings, _touching, refine
+from reassembly.assembly.table import composed, to_array
 from reassembly.matching.rim import rims_of
 from tests.joining import misplaced, true_motion
 from tests.puzzles import drawn_puzzle
@@ -88,6 +88,31 @@ def test_the_frame_does_not_matter(puzzle, rims):
     for i in puzzle.ids:
         assert abs(one[i][1] - other[i][1]) < 0.5
         assert one[i][0] == pytest.approx(other[i][0], abs=0.02)
+
+
+def test_slopes_are_those_of_what_rims_cost(puzzle, rims):
+    """Against differences of the cost."""
+    group = lying(puzzle, rims, seed=3)
+    touching = _touching([rims[i] for i in group], list(group.values()), None)
+    motions = np.array([to_array(motion) for motion in group.values()])
+    motions += np.random.default_rng(0).normal(0, 0.02, motions.shape)
+
+    def cost(motions):
+        turns, shifts = motions[:, 0], motions[:, 1] + 1j * motions[:, 2]
+        moving, fixed = (np.repeat(k, touching.counts) for k in (touching.moving, touching.fixed))
+        there = np.exp(-1j * turns[moving]) * touching.points + shifts[moving]
+        there = np.exp(1j * turns[fixed]) * (there - shifts[fixed])
+        distance, _ = touching.contacts.distance(fixed, there)
+        miss = (distance - touching.gap_mm) ** 2
+        within = SETTINGS.overlap * np.maximum(-distance, 0) ** 2 / SETTINGS.bound_mm**2
+        return ((miss / (miss + SETTINGS.bound_mm**2) + within) * touching.weight).sum()
+
+    slope = touching.slope(motions, SETTINGS)
+    for place in np.ndindex(motions.shape):
+        step = np.zeros_like(motions)
+        step[place] = 1e-6
+        wanted = (cost(motions + step) - cost(motions - step)) / 2e-6
+        assert slope[place] == pytest.approx(wanted, rel=0.02, abs=0.02)
 
 
 def test_pieces_that_touch_nothing_stay(puzzle, rims):

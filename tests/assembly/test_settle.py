@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.optimize import least_squares
 
-from reassembly.assembly.settle import followed, settle
-from reassembly.assembly.table import Candidate, Table, composed, inverse
+from reassembly.assembly.settle import SettleSettings, followed, settle
+from reassembly.assembly.table import Candidate, Table, composed, inverse, to_array
 from reassembly.matching.rim import rims_of
 from tests.puzzles import drawn_puzzle
 
@@ -70,6 +71,42 @@ def test_a_loop_shares_what_its_joins_miss():
     miss = [abs(composed(inverse(after[c.fixed]), after[c.moving])[1] - c.motion[1]) for c in joins]
     assert max(miss) < 4.5
     assert max(miss) < 3 * min(miss) + 1
+
+
+def test_what_is_found_is_no_worse_than_what_scipy_finds():
+    """Of a loop whose joins disagree by much, misses as told in `settle` are least."""
+    truth = lying(5, seed=2)
+    ids = list(truth)
+    rng = np.random.default_rng(4)
+    joins = [
+        joined(
+            truth, a, b, off=(rng.normal(0, 0.1), complex(*rng.normal(0, 4, 2))), corrected=False
+        )
+        for a, b in (*pairwise(ids), (ids[0], ids[-1]), (ids[1], ids[3]))
+    ]
+    weights = rng.uniform(0.2, 1.0, len(joins))
+    settings = SettleSettings()
+
+    def misses(moves):
+        moves = moves.reshape(-1, 3)
+        group = {
+            i: (truth[i][0] + t / settings.arm_mm, truth[i][1] + complex(x, y))
+            for i, (t, x, y) in zip(ids, [np.zeros(3), *moves], strict=True)
+        }
+        off = [settings.stray * moves.ravel()]
+        for join, weight in zip(joins, weights, strict=True):
+            turn, shift = composed(group[join.fixed], join.motion)
+            turn, shift = turn - group[join.moving][0], shift - group[join.moving][1]
+            turn = cmath.phase(cmath.exp(1j * turn)) * settings.arm_mm
+            off.append(np.sqrt(weight) * np.array([turn, shift.real, shift.imag]))
+        return np.concatenate(off)
+
+    after = settle(truth, joins, weights)
+    found = [to_array(after[i]) - to_array(truth[i]) for i in ids[1:]]
+    found = (np.array(found) * [settings.arm_mm, 1, 1]).ravel()
+    best = least_squares(misses, np.zeros(12)).x
+    assert (misses(found) ** 2).sum() <= (misses(best) ** 2).sum() + 1e-9
+    assert found == pytest.approx(best, abs=0.01)
 
 
 def test_likelier_joins_count_more():

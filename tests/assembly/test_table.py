@@ -94,6 +94,32 @@ def test_the_best_of_several_near_candidates_counts(rims, truth):
     assert Table(rims, told, SETTINGS).at(ONE, OTHER, truth) == pytest.approx(3.0)
 
 
+def test_many_placements_are_told_what_each_alone_is(rims, truth):
+    told = [Candidate(OTHER, ONE, inverse(truth), 3.0), Candidate(ONE, OTHER, (1.0, 60j), 2.0)]
+    refused = Candidate(ONE, OTHER, (truth[0] + 2, truth[1]), 0.0)
+    asked = [
+        Candidate(ONE, OTHER, (turn, share * complex(x, y)), 0.0)
+        for turn, x, y in [*touching_motions(rims[ONE], rims[OTHER], 20), to_array(truth)]
+        for share in (0.4, 1.0, 1.3, 3.0)
+    ]
+    asked += [*told, refused, *asked[:5]]
+    many, one = (Table(rims, told, SETTINGS, rejected=[refused]) for _ in range(2))
+    evidence = many.evidence(many.placements(asked))
+    assert evidence.tolist() == [one.at(c.fixed, c.moving, c.motion) for c in asked]
+    assert {0.0, 2.0, SETTINGS.rejected} <= set(evidence.tolist())
+
+
+def test_the_pieces_of_a_group_that_touch_are_told(rims, truth):
+    table = Table(rims, [Candidate(ONE, OTHER, truth, 3.0)], SETTINGS)
+    lies = (0.7, 30 - 90j)
+    group = {OTHER: composed(lies, truth), ONE: lies}
+    assert table.touching(group) == [(OTHER, ONE, pytest.approx(2.0), True)]
+    (touch,) = table.touching({ONE: lies, OTHER: composed(lies, (truth[0] + 2, truth[1]))})
+    assert not touch.proposed
+    assert table.touching({ONE: lies, OTHER: (0.0, 500 + 0j)}) == []
+    assert table.touching({ONE: lies}) == table.touching({}) == []
+
+
 def test_overlap_costs_what_is_not_free(rims, truth):
     inwards = truth[1] * 0.5
     deep = Table(rims, [Candidate(ONE, OTHER, (truth[0], inwards), 3.0)], SETTINGS)

@@ -3,8 +3,17 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from reassembly.matching.correlate import ProposeSettings, propose
+from reassembly.errors import InputError
+from reassembly.matching.correlate import (
+    ProposeSettings,
+    distinct,
+    nearly_same,
+    parse_proposing,
+    propose,
+)
 from reassembly.matching.rim import motion_of, rims_of
 from tests.puzzles import drawn_puzzle
 
@@ -51,6 +60,42 @@ def test_proposals_differ_from_each_other():
     shifted = np.linalg.norm(motions[:, None, 1:] - motions[None, :, 1:], axis=-1)
     same = (np.degrees(turned) < settings.apart_deg - 0.01) & (shifted < settings.apart_mm - 0.01)
     assert same.sum() == len(motions)
+
+
+@given(st.integers(0, 200), st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_what_is_nearly_the_same_as_a_better_one_is_left_out(count, seed):
+    """As told one after the other, around the full turn, too."""
+    rng = np.random.default_rng(seed)
+    motions = rng.uniform([0, -12, -12], [math.tau, 12, 12], (count, 3))
+    scores = rng.permutation(count).astype(float)
+    apart = ProposeSettings(keep=30, apart_mm=6.0, apart_deg=25.0)
+    kept: list[int] = []
+    for k in np.argsort(-scores):
+        if len(kept) < 30 and not any(nearly_same(motions[k], motions[n], apart) for n in kept):
+            kept.append(int(k))
+    assert distinct(motions, scores, apart).tolist() == kept
+
+
+def test_what_is_to_be_otherwise_is_told_by_words():
+    assert parse_proposing(["gap_mm=3", "overlap=0"]) == {"gap_mm": 3.0, "overlap": 0.0}
+    with pytest.raises(InputError, match=r"no setting 'gap'\. There are cell_mm, turn_deg, gap_mm"):
+        parse_proposing(["gap=3"])
+    for word in ("turn_deg=0", "turn_deg=fine", "spread_mm=-1", "gap_mm=inf", "cell_mm"):
+        with pytest.raises(InputError, match=r"cannot be '.*'\. Give a number above 0"):
+            parse_proposing([word])
+
+
+def test_how_much_is_looked_at_at_once_plays_no_part(monkeypatch):
+    rims = rims_of(drawn_puzzle(3, seed=5))
+    settings = ProposeSettings(keep=60, turn_deg=15)
+    together = list(propose(rims, settings))
+    monkeypatch.setattr("reassembly.matching.correlate.BESIDE_AT_ONCE", 1)
+    monkeypatch.setattr("reassembly.matching.correlate.TURNED_CELLS", 5 * 150**2)
+    for one, other in zip(together, propose(rims, settings), strict=True):
+        assert one[:2] == other[:2]
+        assert other[3] == pytest.approx(one[3], abs=1e-2)
+        assert other[2][:20] == pytest.approx(one[2][:20])
 
 
 def test_only_the_pairs_that_are_asked_for_are_compared():

@@ -4,21 +4,24 @@ import numpy as np
 import pytest
 
 from reassembly.matching import proposals as module
+from reassembly.matching.correlate import ProposeSettings
 from reassembly.matching.evidence import Matches
 from reassembly.matching.matcher import load_matchers
 from reassembly.matching.proposals import proposals, with_matched
 from reassembly.matching.rim import rims_of
 from tests.puzzles import drawn_puzzle
 
+FEW = ProposeSettings(keep=30)
+
 
 def test_placements_that_matching_points_propose_join_those_of_correlation():
     motions = np.array([[0.0, 10.0, 0.0], [1.0, 0.0, 10.0]])
     near, new = [0.02, 11.0, 1.0], [2.0, -10.0, 0.0]
     matches = Matches(*[np.zeros((1, 2))] * 2, 1.0, np.zeros(1, int), np.zeros((1, 1)), [near, new])
-    every, scores = with_matched(motions, np.array([7.0, 5.0]), [matches])
+    every, scores = with_matched(motions, np.array([7.0, 5.0]), [matches], FEW)
     assert scores.tolist() == [7.0, 7.0, 5.0, 0.0]
     assert every.tolist() == [motions[0].tolist(), near, motions[1].tolist(), new]
-    alone = with_matched(motions[:0], np.zeros(0), [matches])
+    alone = with_matched(motions[:0], np.zeros(0), [matches], FEW)
     assert alone[0].tolist() == [near, new] and not alone[1].any()
 
 
@@ -34,7 +37,7 @@ def looked():
 
 def test_worn_pieces_are_laid_together_in_all_ways_besides(looked):
     light, worn = (
-        {(a, b): rest for a, b, *rest in proposals(*looked, light=light, keep=30)}
+        {(a, b): rest for a, b, *rest in proposals(*looked, light=light, settings=FEW)}
         for light in (True, False)
     )
     assert light and light.keys() <= worn.keys()
@@ -53,16 +56,19 @@ def test_the_long_search_is_left_out_of_lightly_worn_puzzles(looked, monkeypatch
         raise AssertionError("pieces were laid together in all ways")
 
     monkeypatch.setattr(module, "propose", searched)
-    assert list(proposals(*looked, light=True, keep=30))
+    assert list(proposals(*looked, light=True, settings=FEW))
     with pytest.raises(AssertionError):
-        list(proposals(*looked, light=False, keep=30))
+        list(proposals(*looked, light=False, settings=FEW))
 
 
 def test_the_smaller_piece_comes_first_whichever_way_pairs_are_asked(looked):
     rims, matchers, seen, pairs = looked
     for light in (True, False):
         asked, turned = (
-            [(a, b) for a, b, *_ in proposals(rims, matchers, seen, each, light=light, keep=5)]
+            [
+                (a, b)
+                for a, b, *_ in proposals(rims, matchers, seen, each, light=light, settings=FEW)
+            ]
             for each in (pairs, [pair[::-1] for pair in pairs[::-1]])
         )
         assert asked == turned

@@ -73,7 +73,7 @@ class Knowing(JoinFinder):
                 true = 2.5 if self.doubted & set(names) else 4.0
                 rows, logits = np.vstack([right, rows]), np.array([true, *logits])
             if len(rows):
-                yield Judged(a, b, rows, rows, logits, 1 / (1 + np.exp(-logits)))
+                yield Judged(a, b, rows, rows, rows[:, 1:], logits, 1 / (1 + np.exp(-logits)))
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_no_piece_is_told_that_is_less_sure_than_asked_for(puzzle, solver):
         if sum(i in pair for pair in met) > 1 and sum(i not in pair for pair in met) > 1
     )
     network = copy.deepcopy(solver.finder.network)
-    network.worn.scale[:] = torch.tensor([1.0, -3.0])
+    network.context.scale[:] = torch.tensor([1.0, -3.0])
     finder = Knowing(puzzle, solver.finder, doubted=[doubted], network=network)
     placed = ra.solve(puzzle, with_settings(solver, finder=finder, trust=0.3), seed=1)
     assert doubted in placed.islands[0] and 0.3 < placed.confidence[doubted] < 0.4

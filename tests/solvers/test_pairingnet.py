@@ -23,6 +23,8 @@ from reassembly.solvers import Cancelled
 from reassembly.solvers.pairing_poses import (
     OPPOSED,
     TOUCH_MM,
+    Motion,
+    Motions,
     apart_mm,
     back,
     contact,
@@ -152,21 +154,28 @@ def test_what_touches_is_pulled_together(batch):
     )
     match = right[pair].double().numpy()
     push = motion_of(Pose(1.2, -0.8, 0.01))
-    pulled = then(fitted(contact(match, one, other, push)), push)
+    (turn,), (shift,) = fitted(contact(match, one, other, several(push)))
+    pulled = then((turn, shift), push)
     assert apart_mm(other, pulled, (1.0, 0.0)) < 0.5 * apart_mm(other, push, (1.0, 0.0))
+
+
+def several(*motions: Motion) -> Motions:
+    turns, shifts = zip(*motions, strict=True)
+    return np.array(turns, complex), np.array(shifts, complex)
 
 
 @given(st.floats(-6, 6), st.floats(-6, 6), st.floats(-math.pi, math.pi), st.integers(0, 99))
 @settings(max_examples=25, deadline=None)
 def test_what_touches_is_all_that_is_near_and_runs_against_it(x, y, turn, seed):
-    """As told point by point."""
+    """As told point by point, and whichever other motions are asked about besides."""
     angle = np.arange(40) * (2 * math.pi / 40)
     one, other = (
         line_of(np.column_stack([r * np.cos(angle), 14 * np.sin(angle)])) for r in (18.0, 11.0)
     )
     match = np.random.default_rng(seed).random((40, 40))
     motion = motion_of(Pose(25 + x, y, turn))
-    found = contact(match, one, other, motion)
+    away = motion_of(Pose(500.0, 0.0, 0.0))
+    found = contact(match, one, other, several(away, motion, motion_of(Pose(20.0, 3.0, 1.0))))
     weight = fixed = moving = product = support = 0.0
     for a, along, row in zip(one.points, one.tangents, match, strict=True):
         own = 0.0
@@ -180,8 +189,10 @@ def test_what_touches_is_all_that_is_near_and_runs_against_it(x, y, turn, seed):
                 product += sure * a * there.conjugate()
         weight += own
         support += min(own, 1.0) * one.step_mm
-    told = (found.weight, found.fixed, found.moving, found.product, found.support_mm)
-    assert told == pytest.approx((weight, fixed, moving, product, support))
+    sums = (found.weight, found.fixed, found.moving, found.product, found.support_mm)
+    assert [each[1] for each in sums] == pytest.approx([weight, fixed, moving, product, support])
+    assert not any(each[0] for each in sums)
+    assert [each[0] for each in fitted(found)] == [1.0, 0.0]  # What touches nothing stays.
 
 
 # The network

@@ -24,6 +24,7 @@ from reassembly.training.joins import (
     prepare_joins,
     propose_joins,
 )
+from reassembly.training.judging import join_pools
 from reassembly.training.prepare import made_puzzles
 from tests.joining import neighbours
 from tests.puzzles import drawn_puzzle
@@ -42,6 +43,14 @@ def proposed(puzzle):
     found = propose_joins(puzzle, JoinSettings(keep=30, others=100), ())
     assert found is not None
     return found
+
+
+def test_proposals_may_be_searched_for_otherwise(puzzle, proposed):
+    wide = JoinSettings(keep=30, others=100, propose={"gap_mm": 4.0})
+    found, _ = propose_joins(puzzle, wide, ())
+    gap, overlap = (NAMES.index(name) for name in ("gap", "log_overlap"))
+    usual, other = (each.evidence[each.label == TRUE].mean(axis=0) for each in (proposed[0], found))
+    assert other[gap] > usual[gap] and other[overlap] < usual[overlap]
 
 
 def test_labels_say_how_far_proposals_are_from_the_truth(puzzle, proposed):
@@ -89,6 +98,24 @@ def test_a_puzzle_without_truth_has_only_false_joins(puzzle):
     found, _ = propose_joins(replace(puzzle, truth=None), JoinSettings(keep=5, others=100), ())
     assert (found.label == FALSE).all()
     assert propose_joins(replace(puzzle, truth=None), JoinSettings(keep=5, others=0), ()) is None
+
+
+def test_pools_of_crops_alone_propose_the_same_and_mix_with_others(puzzle, proposed, tmp_path):
+    crops_only = JoinSettings(keep=30, others=100, crops_only=True)
+    bare, _ = propose_joins(puzzle, crops_only, ())
+    assert bare.evidence.shape == (len(bare.label), 0)
+    for name in ("fixed", "moving", "motion", "label", "correction"):
+        np.testing.assert_array_equal(getattr(bare, name), getattr(proposed[0], name))
+    source = made_puzzles(count=2, seed=3, preset="realistic", size_px=320, pieces=(3, 3))
+    for name, settings in (("whole", JoinSettings(keep=9)), ("bare", replace(crops_only, keep=9))):
+        prepare_joins(tmp_path / name, source, settings=settings, workers=1)
+    whole, mixed = JoinPool.load(tmp_path / "whole"), JoinPool.load(*tmp_path.iterdir())
+    assert "evidence" in whole.tensors and "evidence" not in mixed.tensors
+    assert len(mixed) > len(whole)
+    with pytest.raises(InputError, match="no evidence"):
+        join_pools(tmp_path)
+    with pytest.raises(InputError, match="no evidence"):
+        join_pools(tmp_path / "bare")
 
 
 def test_pools_carry_on_where_they_were_killed(join_folder, tmp_path):

@@ -15,6 +15,7 @@ from reassembly.training.judging import (
     JudgeSettings,
     best_of_pairs,
     calibrated,
+    contexts,
     fit_judge,
     fit_network,
     join_pools,
@@ -121,7 +122,7 @@ def test_the_whole_network_is_fitted_written_and_found_again(
     weights = train_judge(
         tmp_path, join_folder, str(start), QUICK, lambda *step: steps.append(step[:2])
     )
-    assert steps == [(k, 7) for k in range(1, 8)]
+    assert steps == [(k, 12) for k in range(1, 13)]
     finder = load_finder(str(weights))
     network = finder.network
     evidence, label = (join_pool.tensors[n] for n in ("evidence", "label"))
@@ -157,6 +158,38 @@ def test_a_second_judge_learns_from_lightly_worn_pieces_alone(
     assert apart[1] > 1 > abs(apart[0])
     with pytest.raises(InputError, match="weights of `joins`"):
         train(tmp_path / "other", "light-judge", data=join_folder, device="cpu")
+
+
+def test_the_last_judge_learns_what_placements_say_of_each_other(
+    join_folder, join_pool, small_crops, tmp_path
+):
+    """It tells true joins better than the one that it hears; whatever else was there stays."""
+    torch.manual_seed(0)
+    start = tmp_path / "verifier.safetensors"
+    network = JoinVerifier(VerifierConfig(width=8))
+    save_weights(start, network.state_dict(), "verifier", {"width": 8, "dropout": 0.2})
+    judged = train_judge(tmp_path, join_folder, str(start), QUICK)
+    before, _ = load_network("joins", JoinNetwork, VerifierConfig, str(judged))
+    run = tmp_path / "run"
+    weights = train(
+        run, "context-judge", data=join_folder, init=judged, steps=120, device="cpu"
+    ).weights
+    after, _ = load_network("joins", JoinNetwork, VerifierConfig, str(weights))
+    assert not torch.equal(before.context.straight.weight, after.context.straight.weight)
+    for name, tensor in before.state_dict().items():
+        if not name.startswith("context."):
+            assert torch.equal(after.state_dict()[name], tensor), name
+    evidence, label = (join_pool.tensors[n] for n in ("evidence", "label"))
+    with torch.no_grad():
+        logits = after.worn(evidence, torch.zeros(len(join_pool)))
+        told = contexts(join_pool, logits, torch.zeros(len(join_pool), 3))
+        said = after.context(told, logits)
+    losses = []
+    for judge, own in ((after.worn, logits), (after.context, said)):
+        likely = judge.probability(own)[label != DOUBTFUL]
+        wanted = (label[label != DOUBTFUL] == TRUE).float()
+        losses.append(float(torch.nn.functional.binary_cross_entropy(likely, wanted)))
+    assert losses[1] < losses[0]
 
 
 def test_as_many_steps_are_taken_as_are_asked_for(join_folder, small_crops, tmp_path):

@@ -27,7 +27,7 @@ from reassembly.keypoints.selector import KeypointSelector
 from reassembly.texture.resnet import ResNet18
 from reassembly.training import graphs, stages
 from reassembly.training.prepare import made_puzzles, prepare
-from reassembly.training.run import STAGES, named_config, train
+from reassembly.training.run import JUDGES, STAGES, named_config, train
 from reassembly.training.sampler import Batches
 from reassembly.training.textures import keep_patches
 from reassembly.weights import (
@@ -519,7 +519,7 @@ for wish in (
 
 def test_the_names_of_the_stages_agree():
     assert set(STAGES) == {stage.value for stage in cli.TrainingStage}
-    assert set(STAGES) == {*stages.STAGES, "judge", "light-judge"}  # Judges are fitted at one go.
+    assert set(STAGES) == {*stages.STAGES, *JUDGES}  # Judges are fitted at one go.
 
 
 def test_a_selector_is_trained_on_pieces(tmp_path, small_pool, small_config):

@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.optim.adam import adam
+from numpy.typing import NDArray
 
-from reassembly.assembly.table import Motion, composed, inverse, to_array
-from reassembly.matching.rim import CELL_MM, Rim
-from reassembly.matching.strip import FACING, NEAR_MM, beside
+from reassembly.assembly.contact import Contacts
+from reassembly.assembly.placements import Floats, Numbers, Placements
+from reassembly.assembly.table import Motion, to_array
+from reassembly.matching.rim import Rim
 
 __all__ = ["RefineSettings", "refine"]
 
@@ -26,6 +25,8 @@ LEAST_POINTS = 8
 """Of a rim that face another piece: with fewer, the two do not touch."""
 UNIT_MM = 20.0
 """Contact of this length counts one."""
+BETAS = 0.9, 0.999
+"""How much of what is known of slopes and of their squares is kept from step to step."""
 
 
 @dataclass(frozen=True)
@@ -61,46 +62,25 @@ def refine(
     """
     settings = settings or RefineSettings()
     ids = list(group)
-    touching = _touching(rims, group, settings.gap_mm)
-    if touching is None or len(ids) < 2:
+    touching = _touching([rims[i] for i in ids], list(group.values()), settings.gap_mm)
+    if touching is None:
         return dict(group)
     fixed = held & set(ids) or {ids[0]}
-    begin = torch.tensor(np.array([to_array(group[i]) for i in ids]))
-    size = torch.tensor([rims[i].radius_mm for i in ids], dtype=torch.float64)
-    unit = torch.stack([settings.far_mm / size, *[torch.full_like(size, settings.far_mm)] * 2], -1)
-    free = torch.tensor([i not in fixed for i in ids])[:, None]
-    move = torch.zeros_like(begin, requires_grad=True)
-    maps = _Maps.of([rims[i] for i in ids])
-    # Of torch's optimisers only the step is taken: the classes import torch's compiler, which takes
-    # longer than to refine ten pieces.
-    mean, square, step = torch.zeros_like(begin), torch.zeros_like(begin), torch.tensor(0.0)
+    begin = np.array([to_array(group[i]) for i in ids])
+    turn = np.array([settings.far_mm / rims[i].radius_mm for i in ids])
+    unit = np.stack([turn, *[np.full_like(turn, settings.far_mm)] * 2], axis=-1)
+    unit[[i in fixed for i in ids]] = 0.0  # These do not move.
+    move, mean, square = (np.zeros_like(begin) for _ in range(3))
     for done in range(settings.steps):
-        motions = begin + move * unit * free
-        world = _carried(touching.points, motions[touching.moving])
-        distance = maps.distance(touching.fixed, _carried_back(world, motions[touching.fixed]))
-        miss = distance - touching.gap_mm
-        even = miss**2 / (miss**2 + settings.bound_mm**2)
-        within = settings.overlap * (-distance).clamp_min(0) ** 2 / settings.bound_mm**2
-        cost = ((even + within) * touching.weight).sum()
-        cost = cost + settings.stray * (move**2 * free).sum()
-        (slope,) = torch.autograd.grad(cost, move)
-        with torch.no_grad():
-            adam(
-                [move],
-                [slope],
-                [mean],
-                [square],
-                [],
-                [step],
-                amsgrad=False,
-                beta1=0.9,
-                beta2=0.999,
-                lr=settings.rate * (1 + math.cos(math.pi * done / settings.steps)) / 2,
-                weight_decay=0.0,
-                eps=1e-8,
-                maximize=False,
-            )
-    moved = (begin + move * unit * free).detach().numpy()
+        slope = touching.slope(begin + move * unit, settings) * unit
+        slope += 2 * settings.stray * move
+        # A step of Adam.
+        rate = settings.rate * (1 + math.cos(math.pi * done / settings.steps)) / 2
+        mean += (1 - BETAS[0]) * (slope - mean)
+        square += (1 - BETAS[1]) * (slope**2 - square)
+        size = np.sqrt(square / (1 - BETAS[1] ** (done + 1))) + 1e-8
+        move -= rate * mean / (1 - BETAS[0] ** (done + 1)) / size
+    moved = begin + move * unit
     return {
         i: group[i] if i in fixed else (float(row[0]), complex(row[1], row[2]))
         for i, row in zip(ids, moved, strict=True)
@@ -109,95 +89,86 @@ def refine(
 
 @dataclass(frozen=True, eq=False)
 class _Touching:
-    """Points of rims that face another piece, N in all."""
+    """Points of rims that face another piece: N of K pairs, in which either piece is once the
+    moving one; those of a pair one behind the other."""
 
-    fixed: Tensor
-    """(N,): numbers of the pieces that are faced."""
-    moving: Tensor
-    """(N,): numbers of the pieces that the points are on."""
-    points: Tensor
-    """(N, 2), in the frames of the latter."""
-    weight: Tensor
+    contacts: Contacts
+    fixed: Numbers
+    """(K,): pieces that are faced."""
+    moving: Numbers
+    """(K,): pieces that the points are on."""
+    counts: Numbers
+    """(K,): how many points there are."""
+    points: NDArray[np.complex128]
+    """(N,): x + iy in the frames of the moving pieces."""
+    weight: Floats
     """(N,): what each counts, so that a pair counts by its length of contact."""
-    gap_mm: Tensor
+    gap_mm: Floats
     """(N,): how far each should be away."""
+
+    def slope(self, motions: Floats, settings: RefineSettings) -> Floats:
+        """(P, 3): how what rims cost grows with the turns and shifts (P, 3) of pieces."""
+        turns, shifts = motions[:, 0], motions[:, 1] + 1j * motions[:, 2]
+        lies = Placements.between(
+            self.fixed,
+            self.moving,
+            (turns[self.fixed], shifts[self.fixed]),
+            (turns[self.moving], shifts[self.moving]),
+        )
+        arms = np.repeat(np.exp(-1j * lies.turns), self.counts) * self.points
+        places = arms + np.repeat(lies.shifts, self.counts)
+        distance, outward = self.contacts.distance(np.repeat(self.fixed, self.counts), places)
+        bound = settings.bound_mm**2
+        miss = distance - self.gap_mm
+        growth = 2 * miss * bound / (miss**2 + bound) ** 2
+        growth -= 2 * settings.overlap / bound * np.maximum(-distance, 0)
+        pull = self.weight * growth * outward
+        # A turn by t multiplies by exp(-it); what is complex here stands for its two parts.
+        starts = np.cumsum(self.counts) - self.counts
+        swing = np.add.reduceat(_dot(pull, -1j * arms), starts)
+        push = np.add.reduceat(pull, starts)
+        back = np.exp(-1j * turns[self.fixed]) * push
+        slope = np.zeros_like(motions)
+        np.add.at(slope, self.moving, np.stack([swing, back.real, back.imag], axis=-1))
+        lever = -swing + _dot(push, 1j * lies.shifts)
+        np.add.at(slope, self.fixed, np.stack([lever, -back.real, -back.imag], axis=-1))
+        return slope
 
 
 def _touching(
-    rims: Mapping[str, Rim], group: Mapping[str, Motion], gap_mm: float | None
+    rims: Sequence[Rim], motions: Sequence[Motion], gap_mm: float | None
 ) -> _Touching | None:
     """What faces what; None where nothing does."""
-    fixed, moving, points, weights, gaps = [], [], [], [], []
-    for number, i in enumerate(group):
-        for other, j in enumerate(group):
-            motion = composed(inverse(group[i]), group[j])
-            if i == j or abs(motion[1]) > rims[i].radius_mm + rims[j].radius_mm + NEAR_MM:
-                continue
-            _, signed, _, facing = beside(rims[i], rims[j], to_array(motion)[None])
-            joined = (np.abs(signed[0]) < NEAR_MM) & (facing[0] < FACING)
-            if joined.sum() < LEAST_POINTS:
-                continue
-            own = rims[j].points[joined]
-            points.append(own)
-            fixed.append(np.full(len(own), number))
-            moving.append(np.full(len(own), other))
-            weights.append(np.full(len(own), rims[j].step_mm / UNIT_MM))
-            usual = max(0.0, float(np.median(signed[0][joined]))) if gap_mm is None else gap_mm
-            gaps.append(np.full(len(own), usual))
-    if not points:
+    contacts = Contacts(rims)
+    turns = np.array([turn for turn, _ in motions])
+    shifts = np.array([shift for _, shift in motions])
+    numbers = np.arange(len(rims))
+    near = contacts.near(numbers, numbers[:, None], shifts[:, None] - shifts)
+    fixed, moving = np.nonzero(near & (numbers != numbers[:, None]))
+    lies = Placements.between(
+        fixed, moving, (turns[fixed], shifts[fixed]), (turns[moving], shifts[moving])
+    )
+    beside = contacts.beside(lies)
+    joined = np.bincount(beside.placement[beside.joined], minlength=len(lies))
+    kept = np.flatnonzero(joined >= LEAST_POINTS)
+    if not len(kept):
         return None
+    chosen = beside.joined & np.isin(beside.placement, kept)
+    counts, fixed, moving = joined[kept], fixed[kept], moving[kept]
+    signed = np.split(beside.signed[chosen], np.cumsum(counts)[:-1])
+    usual = [max(0.0, float(np.median(own))) if gap_mm is None else gap_mm for own in signed]
     return _Touching(
-        torch.from_numpy(np.concatenate(fixed)),
-        torch.from_numpy(np.concatenate(moving)),
-        torch.from_numpy(np.concatenate(points)).double(),
-        torch.from_numpy(np.concatenate(weights)),
-        torch.from_numpy(np.concatenate(gaps)),
+        contacts,
+        fixed,
+        moving,
+        counts,
+        contacts.points_of(np.repeat(moving, counts), beside.point[chosen]).astype(np.complex128),
+        np.repeat(contacts.steps[moving] / UNIT_MM, counts),
+        np.repeat(usual, counts),
     )
 
 
-def _carried(points: Tensor, motions: Tensor) -> Tensor:
-    """Points (N, 2), each carried by its own motion (N, 3); see `pose.rotation_matrix`."""
-    c, s = motions[:, 0].cos(), motions[:, 0].sin()
-    x, y = points[:, 0], points[:, 1]
-    return torch.stack([c * x + s * y, c * y - s * x], dim=-1) + motions[:, 1:]
-
-
-def _carried_back(points: Tensor, motions: Tensor) -> Tensor:
-    """Undoes `_carried`."""
-    c, s = motions[:, 0].cos(), motions[:, 0].sin()
-    x, y = (points - motions[:, 1:]).unbind(-1)
-    return torch.stack([c * x - s * y, s * x + c * y], dim=-1)
-
-
-@dataclass(frozen=True, eq=False)
-class _Maps:
-    """The maps of distances of all pieces, one behind the other."""
-
-    cells: Tensor
-    first: Tensor
-    size: Tensor
-    """(P, 2): width and height."""
-    corner: Tensor
-
-    @classmethod
-    def of(cls, rims: Sequence[Rim]) -> _Maps:
-        counts = [rim.signed.size for rim in rims]
-        return cls(
-            torch.from_numpy(np.concatenate([rim.signed.ravel() for rim in rims])).double(),
-            torch.tensor(np.cumsum([0, *counts[:-1]])),
-            torch.tensor([rim.signed.shape[::-1] for rim in rims]),
-            torch.from_numpy(np.stack([rim.corner for rim in rims])).double(),
-        )
-
-    def distance(self, piece: Tensor, places: Tensor) -> Tensor:
-        """(N,): distances from the rims of pieces (N,) at places (N, 2), between cells."""
-        at = (places - self.corner[piece]) / CELL_MM
-        size = self.size[piece]
-        low = at.detach().floor().long()
-        low = torch.minimum(low.clamp_min(0), size - 2)
-        part = (at - low).clamp(0, 1)
-        index = self.first[piece] + low[:, 1] * size[:, 0] + low[:, 0]
-        x, y = part.unbind(-1)
-        above = self.cells[index] * (1 - x) + self.cells[index + 1] * x
-        below = self.cells[index + size[:, 0]] * (1 - x) + self.cells[index + size[:, 0] + 1] * x
-        return above * (1 - y) + below * y
+def _dot(one: NDArray[np.complex128], other: NDArray[np.complex128]) -> Floats:
+    """Inner products of vectors x + iy."""
+    product: Floats = one.real * other.real + one.imag * other.imag
+    return product

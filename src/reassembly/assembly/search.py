@@ -10,16 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 
 import numpy as np
 
-from reassembly.assembly.table import Candidate, Motion, Table, composed, inverse
+from reassembly.assembly.placements import (
+    Flags,
+    Floats,
+    Motions,
+    Numbers,
+    Placements,
+    Shifts,
+    composed_all,
+    inverse_all,
+)
+from reassembly.assembly.table import NOTHING, Candidate, Motion, Table, composed, inverse
 
 __all__ = ["Found", "SearchSettings", "search", "value_of"]
 
 SearchProgress = Callable[[float, "Found"], None]
 """(share done, the best assembly so far)"""
+
+AT_ONCE = 1024
+"""Pieces that are laid beside all others at once: few enough for little memory."""
 
 
 @dataclass(frozen=True)
@@ -91,126 +103,168 @@ class _Builder:
         self,
         table: Table,
         settings: SearchSettings,
-        doubts: np.ndarray,
+        doubts: Floats,
         held: Sequence[Mapping[str, Motion]],
     ) -> None:
         self.table, self.settings = table, settings
-        self.held = {i for group in held if len(group) > 1 for i in group}
-        self.members: dict[int, dict[str, Motion]] = {}
-        self.group: dict[str, int] = {}
+        number, self.ids = table.number, list(table.rims)
+        self.held = {number[i] for group in held if len(group) > 1 for i in group}
         given = {i for group in held for i in group}
-        rest: list[Mapping[str, Motion]] = [{i: (0.0, 0j)} for i in table.rims if i not in given]
-        for number, group in enumerate([*held, *rest]):
-            self.members[number] = dict(group)
-            self.group |= dict.fromkeys(group, number)
-        scored = [
-            (c.logit + d, k) for k, (c, d) in enumerate(zip(table.offered, doubts, strict=True))
-        ]
-        self.order = [table.offered[k] for _, k in sorted(scored, key=lambda s: (-s[0], s[1]))]
-        self.order = [*table.accepted, *self.order]
-        self.doubts = {id(table.offered[k]): float(d) for k, d in enumerate(doubts)}
+        rest: list[Mapping[str, Motion]] = [{i: (0.0, 0j)} for i in self.ids if i not in given]
+        self.members: dict[int, list[int]] = {}
+        # Of every piece: its group, and how it lies there.
+        self.group = np.zeros(len(self.ids), dtype=np.intp)
+        self.turns = np.zeros(len(self.ids))
+        self.shifts = np.zeros(len(self.ids), dtype=np.complex128)
+        for k, group in enumerate([*held, *rest]):
+            self.members[k] = [number[i] for i in group]
+            self.group[self.members[k]] = k
+            for i, (turn, shift) in group.items():
+                self.turns[number[i]], self.shifts[number[i]] = turn, shift
+        self.choices = [*table.accepted, *table.offered]
+        self.lies = table.placements(self.choices)
+        accepted = len(table.accepted)
+        self.doubts = np.concatenate([np.zeros(accepted), doubts])
+        logits = np.array([c.logit for c in table.offered])
+        likeliest = accepted + np.argsort(-(logits + doubts), kind="stable")
+        self.order = np.concatenate([np.arange(accepted), likeliest])
+        """Numbers of choices, the first ones first."""
         self.joins: list[Candidate] = []
-        self._cache: dict[tuple[int, int, int, int, int], tuple[float, Motion]] = {}
+        self._cache: dict[tuple[int, ...], float] = {}
 
     def grow(self) -> None:
         """Joins groups, the best supported join first, until none is supported."""
-        while len(self.members) > 1:
-            best: tuple[float, Motion, Candidate] | None = None
-            looked = 0
-            for number, candidate in enumerate(self.order):
-                one, other = self.group[candidate.fixed], self.group[candidate.moving]
-                if one == other:
-                    continue
-                sizes = len(self.members[one]), len(self.members[other])
-                key = (number, one, other, *sizes)
-                if key not in self._cache:
-                    carry = composed(
-                        composed(self.members[one][candidate.fixed], candidate.motion),
-                        inverse(self.members[other][candidate.moving]),
-                    )
-                    value = self._between(self.members[one], self.members[other], carry)
-                    value += self.doubts.get(id(candidate), 0.0)
-                    self._cache[key] = value, carry
-                value, carry = self._cache[key]
-                if best is None or value > best[0]:
-                    best = value, carry, candidate
-                looked += 1
-                if looked >= self.settings.looked_at:
-                    break
-            if best is None or best[0] < self.settings.least:
+        between = self.order
+        while True:
+            fixed, moving = self.lies.fixed[between], self.lies.moving[between]
+            between = between[self.group[fixed] != self.group[moving]]
+            looked = between[: self.settings.looked_at]
+            values = self._values(looked)
+            if not values or max(values) < self.settings.least:
                 return
-            _, carry, candidate = best
-            self._join(candidate, carry)
+            self._join(int(looked[np.argmax(values)]))
 
-    def _join(self, candidate: Candidate, carry: Motion) -> None:
-        one, other = self.group[candidate.fixed], self.group[candidate.moving]
-        for i, motion in self.members.pop(other).items():
-            self.members[one][i] = composed(carry, motion)
-            self.group[i] = one
-        self.joins.append(candidate)
+    def _values(self, choices: Numbers) -> list[float]:
+        """What speaks for joining groups by each of some choices."""
+        one = self.group[self.lies.fixed[choices]].tolist()
+        other = self.group[self.lies.moving[choices]].tolist()
+        keys = [
+            (choice, a, b, len(self.members[a]), len(self.members[b]))
+            for choice, a, b in zip(choices.tolist(), one, other, strict=True)
+        ]
+        fresh = [k for k, key in enumerate(keys) if key not in self._cache]
+        if fresh:
+            # The smaller group is laid beside the larger one.
+            lies = self.lies[choices[fresh]]
+            sizes = np.array([keys[k][3:] for k in fresh])
+            turned = sizes[:, 0] < sizes[:, 1]
+            lies = lies.seen_from(np.where(turned, lies.moving, lies.fixed))
+            moved = [self.members[group] for group in self.group[lies.moving].tolist()]
+            trial = np.repeat(np.arange(len(fresh)), sizes.min(axis=1))
+            pieces = np.array([piece for own in moved for piece in own])
+            turns, shifts = self._carries(lies)
+            there = composed_all((turns[trial], shifts[trial]), self._lie(pieces))
+            onto = self.group[lies.fixed][trial]
+            values = self._support(trial, onto, pieces, there, turned[trial])
+            values += self.doubts[choices[fresh]]
+            self._cache.update(zip((keys[k] for k in fresh), values.tolist(), strict=True))
+        return [self._cache[key] for key in keys]
 
-    def _between(
-        self, fixed: Mapping[str, Motion], moving: Mapping[str, Motion], carry: Motion
-    ) -> float:
-        """What speaks for all that touches when one group is carried to the other."""
-        total = 0.0
-        placed = {j: composed(carry, motion) for j, motion in moving.items()}
-        for i, own in fixed.items():
-            back = inverse(own)
-            for j, there in placed.items():
-                total += self.table.at(i, j, composed(back, there))
+    def _carries(self, lies: Placements) -> Motions:
+        """How groups of moving pieces are carried to those of fixed ones, to be placed so."""
+        laid = composed_all(self._lie(lies.fixed), lies.motions)
+        return composed_all(laid, inverse_all(self._lie(lies.moving)))
+
+    def _lie(self, pieces: Numbers) -> Motions:
+        return self.turns[pieces], self.shifts[pieces]
+
+    def _join(self, choice: int) -> None:
+        one, other = self.group[[self.lies.fixed[choice], self.lies.moving[choice]]].tolist()
+        moved = np.array(self.members.pop(other))
+        carry = self._carries(self.lies[[choice]])
+        self.turns[moved], self.shifts[moved] = composed_all(carry, self._lie(moved))
+        self.group[moved] = one
+        self.members[one] += moved.tolist()
+        self.joins.append(self.choices[choice])
+
+    def _support(
+        self, trial: Numbers, onto: Numbers, pieces: Numbers, there: Motions, turned: Flags
+    ) -> Floats:
+        """What speaks for each trial: for all that touches when pieces are laid into groups.
+
+        Args:
+            trial: of each piece that is laid, ascending.
+            onto: the group into which it is laid.
+            turned: whether the table is asked how the others lie beside it.
+        """
+        laid, beside = self._near(onto, pieces, there[1])
+        own = pieces[laid]
+        placements = Placements.between(
+            beside, own, self._lie(beside), (there[0][laid], there[1][laid])
+        )
+        placements = placements.seen_from(np.where(turned[laid], own, beside))
+        total = np.zeros(trial[-1] + 1)
+        np.add.at(total, trial[laid], self.table.evidence(placements))
         return total
+
+    def _near(self, onto: Numbers, pieces: Numbers, shifts: Shifts) -> tuple[Numbers, Numbers]:
+        """Which of the pieces that are laid into groups may touch which ones there."""
+        laid, beside = [], []
+        everyone = np.arange(len(self.ids))
+        for begin in range(0, len(pieces), AT_ONCE):
+            some = slice(begin, begin + AT_ONCE)
+            off = shifts[some, None] - self.shifts
+            near = self.table.contacts.near(everyone, pieces[some, None], off)
+            row, piece = np.nonzero(near & (self.group == onto[some, None]))
+            laid.append(row + begin)
+            beside.append(piece)
+        return np.concatenate(laid), np.concatenate(beside)
 
     def improve(self) -> bool:
         """Takes out one piece after the other and puts it where most speaks for it."""
         changed = False
-        for piece in sorted(self.group):
-            if piece in self.held:
+        lies = self.lies[self.order[: 4 * self.settings.looked_at]]
+        for piece in sorted(range(len(self.ids)), key=self.ids.__getitem__):
+            own = int(self.group[piece])
+            if piece in self.held or len(self.members[own]) < 2:
                 continue
-            own = self.group[piece]
-            if len(self.members[own]) < 2:
-                continue
-            before = self.members[own].pop(piece)
-            alone = {piece: (0.0, 0j)}
-            best = self._between(self.members[own], alone, before), own, before
-            for candidate in self.order[: 4 * self.settings.looked_at]:
-                if piece not in (candidate.fixed, candidate.moving):
-                    continue
-                other = candidate.moving if piece == candidate.fixed else candidate.fixed
-                if other == piece or other not in self.group:
-                    continue
-                group = self.group[other]
-                motion = (
-                    candidate.motion if piece == candidate.moving else inverse(candidate.motion)
-                )
-                there = composed(self.members[group][other], motion)
-                value = self._between(self.members[group], alone, there)
-                if value > best[0] + 1e-9:
-                    best = value, group, there
-            value, group, there = best
-            if value < self.settings.least and len(self.members[own]):
-                fresh = max(self.members) + 1
-                self.members[fresh] = {piece: (0.0, 0j)}
-                self.group[piece] = fresh
-                changed = True
+            tried = lies[(lies.fixed == piece) != (lies.moving == piece)]
+            tried = tried.seen_from(np.where(tried.moving == piece, tried.fixed, tried.moving))
+            turns, shifts = composed_all(self._lie(tried.fixed), tried.motions)
+            # The first trial leaves it where it is.
+            turns = np.append(self.turns[piece], turns)
+            shifts = np.append(self.shifts[piece], shifts)
+            onto = np.append(own, self.group[tried.fixed])
+            self.members[own].remove(piece)
+            self.group[piece] = NOTHING
+            trials = np.arange(len(onto))
+            laid, turned = np.full(len(onto), piece), np.zeros(len(onto), dtype=np.bool_)
+            values = self._support(trials, onto, laid, (turns, shifts), turned)
+            best = 0
+            for k, value in enumerate(values):
+                if value > values[best] + 1e-9:
+                    best = k
+            if values[best] < self.settings.least:
+                group, turn, shift = max(self.members) + 1, 0.0, 0j
+                self.members[group] = []
             else:
-                self.members[group][piece] = there
-                changed = changed or group != own or there != before
-                self.group[piece] = group
+                group, turn, shift = int(onto[best]), turns[best], shifts[best]
+            changed = changed or best > 0 or group != own
+            self.members[group].append(piece)
+            self.group[piece], self.turns[piece], self.shifts[piece] = group, turn, shift
         return changed
 
     def found(self) -> Found:
-        groups = tuple(self.members.values())
+        groups = tuple(
+            {self.ids[k]: (float(self.turns[k]), complex(self.shifts[k])) for k in pieces}
+            for pieces in self.members.values()
+        )
         return Found(groups, value_of(self.table, groups), tuple(self.joins))
 
 
 def value_of(table: Table, groups: Iterable[Mapping[str, Motion]]) -> float:
     """What speaks for an assembly: the evidence of all that touches in its groups."""
-    return sum(
-        table.at(i, j, composed(inverse(group[i]), group[j]))
-        for group in groups
-        for i, j in combinations(group, 2)
-    )
+    return sum((touch.evidence for group in groups for touch in table.touching(group)), 0.0)
 
 
 def _alike(one: Found, other: Found, table: Table) -> bool:

@@ -13,8 +13,9 @@ compared at once by a Fourier transform:
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations
 
 import cv2
@@ -24,10 +25,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
+from reassembly.errors import InputError
 from reassembly.matching.motions import Motions, matrices
 from reassembly.matching.rim import Rim
 
-__all__ = ["ProposeSettings", "nearly_same", "propose", "smaller_first"]
+__all__ = [
+    "ProposeSettings",
+    "distinct",
+    "nearly_same",
+    "parse_proposing",
+    "propose",
+    "smaller_first",
+]
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,33 @@ class ProposeSettings:
     """Proposals that differ by less in both are one."""
 
 
+WEIGHTS = ("paint", "overlap")
+"""Settings that may be 0."""
+
+
+def parse_proposing(words: Sequence[str]) -> dict[str, float]:
+    """What is to be otherwise in `ProposeSettings`, by words such as `gap_mm=3`.
+
+    Raises:
+        InputError: where a word names none of them, or gives no number.
+    """
+    names = [entry.name for entry in fields(ProposeSettings) if entry.name != "keep"]
+    found = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in names:
+            raise InputError(f"proposing has no setting {name!r}", f"There are {', '.join(names)}")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            found[name] = math.nan
+        if not (0 < found[name] < math.inf or (found[name] == 0 and name in WEIGHTS)):
+            raise InputError(
+                f"{name} cannot be {value!r}", f"Give a number above 0, such as {name}=1.5"
+            )
+    return found
+
+
 COLOUR_DEPTHS = slice(1, 5)
 """Of `rim.DEPTHS_MM`: paint at the very rim is worn, and deep paint belongs to something else."""
 MOST_COLOUR = 2.0
@@ -60,6 +96,10 @@ MOST_COLOUR = 2.0
 SMOOTH_MM = 1.5
 """Directions beside a rim are those of the rim seen through a blur of this width."""
 TURNS_AT_ONCE = 24
+BESIDE_AT_ONCE = 16
+"""Pieces that another one is laid beside in one go."""
+TURNED_CELLS, BESIDE_CELLS = 4_000_000, 50_000_000
+"""Large pieces are turned in fewer ways and laid beside fewer at once: maps have so many cells."""
 PEAKS = 30
 """Shifts looked at of one turn."""
 LEAST_MM = 3.0
@@ -84,9 +124,14 @@ def propose(
     settings = settings or ProposeSettings()
     wanted = list(combinations(rims, 2)) if pairs is None else pairs
     for larger, partners in smaller_first(rims, wanted).items():
-        found = _beside([rims[i] for i in partners], rims[larger], settings, torch.device(device))
-        for smaller, (motions, scores) in zip(partners, found, strict=True):
-            yield smaller, larger, motions, scores
+        # They come by size, so that small ones are compared on small maps.
+        size = _size([rims[i] for i in partners], rims[larger], settings)
+        at_once = max(1, min(BESIDE_AT_ONCE, BESIDE_CELLS // size**2))
+        for first in range(0, len(partners), at_once):
+            some = partners[first : first + at_once]
+            found = _beside([rims[i] for i in some], rims[larger], settings, torch.device(device))
+            for smaller, (motions, scores) in zip(some, found, strict=True):
+                yield smaller, larger, motions, scores
 
 
 def smaller_first(
@@ -114,19 +159,17 @@ def _beside(
     fixed: Sequence[Rim], moving: Rim, settings: ProposeSettings, device: torch.device
 ) -> list[tuple[Motions, NDArray[np.float64]]]:
     """Placements of one piece beside each of several that are no larger."""
-    from scipy.fft import next_fast_len
-
-    reach = max(rim.radius_mm for rim in fixed) + moving.radius_mm + settings.gap_mm
-    size = next_fast_len(int(2 * (reach + settings.spread_mm) / settings.cell_mm) + 2, real=True)
+    size = _size(fixed, moving, settings)
     shown = [torch.fft.rfft2(_fixed_fields(rim, size, settings).to(device)) for rim in fixed]
     turns = np.radians(np.arange(0.0, 360.0, settings.turn_deg))
     peaks: list[list[Tensor]] = [[] for _ in fixed]
-    for first in range(0, len(turns), TURNS_AT_ONCE):
-        some = turns[first : first + TURNS_AT_ONCE]
+    at_once = max(1, min(TURNS_AT_ONCE, TURNED_CELLS // size**2))
+    for first in range(0, len(turns), at_once):
+        some = turns[first : first + at_once]
         turned = torch.fft.rfft2(_moving_fields(moving, some, size, settings, device)).conj()
-        for found, fields in zip(peaks, shown, strict=True):
-            both = turned[:, 0] * fields[0]
-            for one, other in zip(turned.unbind(1)[1:], fields[1:], strict=True):
+        for found, fixed_fields in zip(peaks, shown, strict=True):
+            both = turned[:, 0] * fixed_fields[0]
+            for one, other in zip(turned.unbind(1)[1:], fixed_fields[1:], strict=True):
                 both.addcmul_(one, other)
             score = torch.fft.irfft2(both, s=(size, size))
             found.append(_peaks(score, first, settings))
@@ -140,8 +183,19 @@ def _beside(
                 (rows[:, 2:] - size // 2) * settings.cell_mm,
             ]
         )
-        results.append(_distinct(motions, rows[:, 0], settings))
+        kept = distinct(motions, rows[:, 0], settings)
+        results.append((motions[kept], rows[kept, 0]))
     return results
+
+
+def _size(fixed: Sequence[Rim], moving: Rim, settings: ProposeSettings) -> int:
+    """Cells along a side of the maps on which a piece is laid beside others."""
+    from scipy.fft import next_fast_len
+
+    reach = max(rim.radius_mm for rim in fixed) + moving.radius_mm + settings.gap_mm
+    cells = int(2 * (reach + settings.spread_mm) / settings.cell_mm) + 2
+    size: int = next_fast_len(cells, real=True)
+    return size
 
 
 def _fixed_fields(rim: Rim, size: int, settings: ProposeSettings) -> Tensor:
@@ -239,16 +293,34 @@ def _peaks(score: Tensor, first: int, settings: ProposeSettings) -> Tensor:
     return torch.stack([value, number, index % size, index // size], dim=-1).flatten(0, 1)
 
 
-def _distinct(
+def distinct(
     motions: Motions, scores: NDArray[np.float64], settings: ProposeSettings
-) -> tuple[Motions, NDArray[np.float64]]:
-    """The best of those that are nearly the same, best first, at most `keep`."""
+) -> NDArray[np.intp]:
+    """Which are the best of those that are nearly the same: numbers, best first, at most `keep`."""
+    from scipy.spatial import cKDTree
+
     order = np.argsort(-scores, kind="stable")
-    motions, scores = motions[order], scores[order]
-    left = np.ones(len(order), bool)
+    motions = motions[order]
+    # A tree finds the few that may be nearly the same; turns go around.
+    mm = settings.apart_mm / np.radians(settings.apart_deg)
+    round_mm = 2 * np.pi * mm
+    around = np.column_stack([np.mod(motions[:, 0] * mm, round_mm), motions[:, 1:]])
+    low = around[:, 1:].min(axis=0, initial=0.0)
+    around[:, 1:] -= low
+    tree = cKDTree(around, boxsize=np.array([round_mm, 0.0, 0.0]))
+    pairs = tree.query_pairs(1.001 * settings.apart_mm, p=np.inf, output_type="ndarray")
+    pairs = pairs[nearly_same(motions[pairs[:, 0]], motions[pairs[:, 1]], settings)]
+    worse: list[list[int]] = [[] for _ in order]
+    for one, other in pairs.tolist():  # The first is the better one.
+        worse[one].append(other)
+    left = [True] * len(order)
     kept: list[int] = []
-    while len(kept) < settings.keep and left.any():
-        k = int(np.argmax(left))
-        kept.append(k)
-        left &= ~nearly_same(motions, motions[k], settings)
-    return motions[kept], scores[kept]
+    for k, others in enumerate(worse):
+        if left[k]:
+            kept.append(k)
+            if len(kept) == settings.keep:
+                break
+            for other in others:
+                left[other] = False
+    chosen: NDArray[np.intp] = order[kept]
+    return chosen

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from reassembly.matching.motions import Motions, carried, inverse
 from reassembly.matching.rim import Rim
-from reassembly.matching.strip import FACING, GAP_UNIT_MM, NEAR_MM, beside, strips
+from reassembly.matching.strip import FACING, NEAR_MM, Strips, beside, strips
 
 __all__ = ["NAMES", "Contact", "Matches", "contacts", "evidence"]
 
@@ -42,8 +42,8 @@ PAINT = (
     "follows_shifted",
     "edges_follow",
 )
-DEPTHS = {"rim": (slice(5, 8), slice(8, 11)), "deep": (slice(2, 6), slice(10, 14))}
-"""Rows of a strip, of the one piece and of the other."""
+DEPTHS = {"rim": slice(0, 3), "deep": slice(2, 6)}
+"""Of `rim.DEPTHS_MM`."""
 STRIP = ("strip_gap", "strip_gap_spread", "strip_share")
 MATCHES = ("support", "support_by_contact", "support_behind_best", "log_support_rank")
 MATCHERS = ("worn", "light")
@@ -125,46 +125,52 @@ def evidence(
         np.log1p(deep),
         ones * np.log(fixed.area_mm2),
         ones * np.log(moving.area_mm2),
-        *_of_strips(strip),
+        *_of_strips(fixed, moving, strip),
         *(column for own in each for column in _of_matches(fixed, motions, contact, own)),
         *_of_marks(fixed, moving, motions),
     ]
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def _of_strips(strip: Floats) -> Sequence[NDArray[np.floating]]:
+def _of_strips(fixed: Rim, moving: Rim, strip: Strips) -> Sequence[NDArray[np.floating]]:
     """How paint goes on across the break, at two depths, and how even the gap is."""
-    there = strip[:, 5, 0] > 0
+    there = strip.there.astype(np.float32)
     count = np.maximum(there.sum(axis=1), 1)
-    both = there[:, None, 1:] & there[:, None, :-1]
+    both = there[:, 1:] * there[:, :-1]
     columns: list[NDArray[np.floating]] = []
-    for one, other in DEPTHS.values():
-        here, beyond = strip[:, :3, one].mean(axis=2), strip[:, :3, other].mean(axis=2)
-        means = [(c * there[:, None]).sum(axis=2) / count[:, None] for c in (here, beyond)]
+    for depths in DEPTHS.values():
+        here, beyond = (
+            rim.paint[:, depths].mean(axis=1).T.take(at, axis=1)
+            for rim, at in ((fixed, strip.fixed), (moving, strip.moving))
+        )  # (3, K, LENGTH) each.
+        means = [(c * there).sum(axis=2) / count for c in (here, beyond)]
         a, b = (
-            (c - mean[..., None]) * there[:, None]
-            for c, mean in zip((here, beyond), means, strict=True)
+            (c - mean[..., None]) * there for c, mean in zip((here, beyond), means, strict=True)
         )
-        power_a, power_b = ((c * c).sum(axis=(1, 2)) for c in (a, b))
+        power_a, power_b = _product(a, a), _product(b, b)
         scale = np.sqrt(power_a * power_b + 1e-3 * count)
-        shifted = [(a * np.roll(b, d, axis=2)).sum(axis=(1, 2)) / scale for d in SHIFTS_MM]
+        shifted = [_product(a, np.roll(b, d, axis=2)) / scale for d in SHIFTS_MM]
         edge_a, edge_b = (np.diff(c, axis=2) * both for c in (here, beyond))
-        edges = np.sqrt((edge_a**2).sum(axis=(1, 2)) * (edge_b**2).sum(axis=(1, 2)) + 1e-3 * count)
-        together = (a * b).sum(axis=(1, 2))
+        edges = np.sqrt(_product(edge_a, edge_a) * _product(edge_b, edge_b) + 1e-3 * count)
+        together = _product(a, b)
         columns += [
-            (means[0] * means[1]).sum(axis=1),
-            np.linalg.norm(means[0] - means[1], axis=1),
+            (means[0] * means[1]).sum(axis=0),
+            np.linalg.norm(means[0] - means[1], axis=0),
             together / scale,
             together / count,
             np.sqrt(power_a / count),
             np.sqrt(power_b / count),
             np.max(shifted, axis=0),
-            (edge_a * edge_b).sum(axis=(1, 2)) / edges,
+            _product(edge_a, edge_b) / edges,
         ]
-    gap = strip[:, 3, 0] * GAP_UNIT_MM
-    mean = (gap * there).sum(axis=1) / count
-    spread = np.sqrt(((gap - mean[:, None]) ** 2 * there).sum(axis=1) / count)
+    mean = (strip.gap * there).sum(axis=1) / count
+    spread = np.sqrt(((strip.gap - mean[:, None]) ** 2 * there).sum(axis=1) / count)
     return [*columns, mean, spread, there.mean(axis=1)]
+
+
+def _product(one: Floats, other: Floats) -> Floats:
+    """(K,): inner products of colours (3, K, L)."""
+    return np.asarray(np.einsum("ckl,ckl->k", one, other))
 
 
 def _of_matches(
@@ -173,14 +179,11 @@ def _of_matches(
     """How far points that touch also match; nothing without a matcher."""
     if matches is None:
         return [np.zeros(len(motions))] * len(MATCHES)
-    points = carried(matches.points, motions)
-    signed, nearest = fixed.look_up(points)
-    normals = carried(matches.normals, motions * [1.0, 0.0, 0.0])
-    facing = (normals * fixed.normals[nearest]).sum(axis=-1)
+    _, signed, nearest, facing = beside(fixed, matches, motions)
     weight = (np.abs(signed) < NEAR_MM) * np.clip(-facing, 0, 1) / (1 + (signed / SOFT_MM) ** 2)
     own = np.arange(len(matches.points))
-    likelier = np.clip(matches.likelier[matches.of_rim[nearest], own], LEAST_LOG, MOST_LOG)
-    support = (weight * likelier).sum(axis=1) * matches.step_mm
+    likelier = matches.likelier.take(matches.of_rim.take(nearest) * len(own) + own)
+    support = (weight * likelier.clip(LEAST_LOG, MOST_LOG)).sum(axis=1) * matches.step_mm
     rank = np.argsort(np.argsort(-support, kind="stable"), kind="stable")
     return [
         support,
@@ -228,9 +231,12 @@ def contacts(fixed: Rim, moving: Rim, motions: Motions) -> Contact:
     joined = (np.abs(signed) < NEAR_MM) & (facing < FACING)
     weight = (joined + 1e-6) / (1 + (signed / SOFT_MM) ** 2)
     weight = weight / weight.sum(axis=1, keepdims=True)
-    between = (points + fixed.points[nearest]) / 2
-    middle = (between * weight[..., None]).sum(axis=1)
-    across = (fixed.normals[nearest] * weight[..., None]).sum(axis=1)
+    own = (weight[:, None] @ points)[:, 0]
+    there, across = (
+        np.stack([(weight * each[:, k].take(nearest)).sum(axis=1) for k in (0, 1)], axis=1)
+        for each in (fixed.points, fixed.normals)
+    )
+    middle = (own + there) / 2
     length = np.linalg.norm(across, axis=1, keepdims=True)
     across = np.where(length > 1e-3, across / np.maximum(length, 1e-3), [1.0, 0.0])
     return Contact(middle.astype(np.float32), across.astype(np.float32))

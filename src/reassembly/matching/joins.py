@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from itertools import combinations
 from os import PathLike
@@ -21,14 +21,17 @@ import torch
 from numpy.typing import NDArray
 
 from reassembly.errors import InputError, InputWarning
+from reassembly.matching.context import Placed, context
+from reassembly.matching.correlate import ProposeSettings
 from reassembly.matching.crops import Pictures, crops_of_pair, pictures_of
 from reassembly.matching.evidence import Matches, contacts, evidence
 from reassembly.matching.matcher import Matcher, Seen, is_light, load_matchers
-from reassembly.matching.motions import Motions, matrices
+from reassembly.matching.motions import Motions, brought_back, matrices
+from reassembly.matching.partners import likely_neighbours
 from reassembly.matching.proposals import proposals
-from reassembly.matching.rim import Rim, pose_of, rims_of
+from reassembly.matching.rim import Rim, motion_of, pose_of, rims_of
 from reassembly.matching.strip import strips
-from reassembly.matching.verifier import JoinNetwork
+from reassembly.matching.verifier import JoinJudge, JoinNetwork
 from reassembly.pose import Pose, same_place
 from reassembly.puzzle import Puzzle
 from reassembly.workers import Cluster, Died, check_cluster, cluster, one_thread, run_each
@@ -49,6 +52,8 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+CERTAIN = 12.0
+"""The logit of joins that a person vouches for."""
 PER_PAIR = 3
 """Ways to join two pieces that are told at most, unless asked otherwise."""
 
@@ -87,7 +92,7 @@ class FinderSettings:
     """Proposals of a pair of worn pieces by correlation; matching points add some."""
     shown: int = 100
     """Of them, those that the verifier sees."""
-    partners: int = 14
+    partners: int = 24
     """In large puzzles: with how many likely neighbours each piece is compared."""
     all_below: int = 40
     """Puzzles of fewer pieces have all pairs compared."""
@@ -103,10 +108,20 @@ class Judged:
     """(K, 3): of the moving piece into the fixed one's centred frame."""
     corrected: Motions
     """(K, 3): the same; of worn pieces, moved to where the verifier thinks that they belong."""
+    middle: NDArray[np.float32]
+    """(K, 2): of the contact, in the fixed piece's centred frame."""
     logits: Floats
     """(K,)."""
     probability: Floats
     """(K,)."""
+
+    def __len__(self) -> int:
+        return len(self.logits)
+
+    def taken(self, rows: NDArray[np.intp]) -> Judged:
+        """These placements, by number, in this order."""
+        told = {entry.name: getattr(self, entry.name)[rows] for entry in fields(self)[2:]}
+        return replace(self, **told)
 
 
 class JoinFinder:
@@ -133,18 +148,21 @@ class JoinFinder:
         pictures = pictures_of(puzzle.fragments).to(self.device)
         return Looked(puzzle, rims, seen, pictures, is_light(self.matchers, seen))
 
-    def pairs(self, looked: Looked) -> list[tuple[str, str]]:
-        """Pairs that are compared: all, or in a large puzzle likely neighbours."""
+    def pairs(
+        self, looked: Looked, progress: Callable[[float], None] | None = None
+    ) -> list[tuple[str, str]]:
+        """Pairs that are compared: all, or in a large puzzle likely neighbours.
+
+        Args:
+            progress: called with the share of them that was looked at.
+        """
         ids = looked.puzzle.ids
         if len(ids) < self.settings.all_below:
             return list(combinations(ids, 2))
-        chosen = np.zeros((len(ids), len(ids)), bool)
-        for matcher, seen in zip(self.matchers, looked.seen, strict=True):
-            likely = matcher.likely(seen) - 2 * np.eye(len(ids))
-            rank = np.argsort(np.argsort(-likely, axis=1, kind="stable"), axis=1)
-            chosen |= rank < self.settings.partners
-        chosen |= chosen.T
-        return [(a, b) for (i, a), (j, b) in combinations(enumerate(ids), 2) if chosen[i, j]]
+        own = -1 if looked.light else 0
+        return likely_neighbours(
+            self.matchers[own], looked.seen[own], ids, self.settings.partners, progress
+        )
 
     def judged(self, looked: Looked, pairs: Sequence[tuple[str, str]]) -> Iterator[Judged]:
         """The best placements of each pair."""
@@ -154,7 +172,7 @@ class JoinFinder:
             looked.seen,
             pairs,
             light=looked.light,
-            keep=self.settings.keep,
+            settings=ProposeSettings(keep=self.settings.keep),
             device=self.device,
         ):
             yield self._judge(looked, *proposed)
@@ -182,18 +200,71 @@ class JoinFinder:
         tensors = [torch.from_numpy(x).to(self.device) for x in told]
         seen, off = network.verifier(crops_of_pair(looked.pictures, number(a), number(b), *tensors))
         logits = judge(figures, seen)
-        order = logits.argsort(descending=True, stable=True).cpu().numpy()
         moved = motions
         if not looked.light:  # The verifier knows how much worn pieces have lost.
             moved = corrected(motions, off.double().cpu().numpy(), contact.middle, contact.across)
-        return Judged(
-            a,
-            b,
-            motions[order],
-            moved[order],
-            logits.double().cpu().numpy()[order],
-            judge.probability(logits).double().cpu().numpy()[order],
+        return _ranked(Judged(a, b, motions, moved, contact.middle, *_said(judge, logits)))
+
+    @torch.no_grad()
+    def weighed(
+        self,
+        looked: Looked,
+        judged: Sequence[Judged],
+        certain: Sequence[Judged] = (),
+        progress: Callable[[float], None] | None = None,
+    ) -> list[Judged]:
+        """The placements of all pairs of a puzzle, judged anew by what they say of each other;
+        those of lightly worn pieces as they are.
+
+        Args:
+            certain: placements of further pairs, which hold.
+            progress: called with the share that is done.
+        """
+        if looked.light or not judged:
+            return list(judged)
+        number = {i: k for k, i in enumerate(looked.puzzle.ids)}
+        told = [*judged, *certain]
+        counts = [len(each) for each in told]
+        before = np.concatenate([each.logits for each in told])
+        figures = context(
+            Placed(
+                np.repeat([number[each.fixed] for each in told], counts),
+                np.repeat([number[each.moving] for each in told], counts),
+                np.concatenate([each.motions for each in told]),
+                np.concatenate([each.corrected for each in told]),
+                np.concatenate([each.middle for each in told]),
+                before,
+            ),
+            progress,
         )
+        judge = self.network.context
+        heard = (torch.from_numpy(x).float().to(self.device) for x in (figures, before))
+        ends = np.cumsum(counts)[:-1]
+        said = (np.split(x, ends) for x in _said(judge, judge(*heard)))
+        return [
+            _ranked(replace(each, logits=logits, probability=probability))
+            for each, logits, probability in zip(judged, *said, strict=False)
+        ]
+
+    def certain(self, looked: Looked, a: str, b: str, motion: Floats) -> Judged:
+        """A placement of a pair that holds.
+
+        Args:
+            motion: (3,), of the second piece into the first one's centred frame.
+        """
+        one = motion[None]
+        middle = contacts(looked.rims[a], looked.rims[b], one).middle
+        return Judged(a, b, one, one, middle, np.full(1, CERTAIN), np.ones(1))
+
+
+def _said(judge: JoinJudge, logits: torch.Tensor) -> tuple[Floats, Floats]:
+    """Logits (K,) and probabilities (K,)."""
+    one, other = (x.double().cpu().numpy() for x in (logits, judge.probability(logits)))
+    return one, other
+
+
+def _ranked(judged: Judged) -> Judged:
+    return judged.taken(np.argsort(-judged.logits, kind="stable"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +383,7 @@ def corrected(
     """The motions (K, 3) after a turn about the middle of the break and a shift along and across,
     which undoes `training.joins.offsets`."""
     turned = motions[:, 0] + correction[:, 0]
-    own = (matrices(-motions[:, 0]) @ (middle - motions[:, 1:])[..., None])[..., 0]
+    own = brought_back(middle, motions)
     along = np.column_stack([across[:, 1], -across[:, 0]])
     target = middle + correction[:, 1:2] * along + correction[:, 2:] * across
     shift = target - (matrices(turned) @ own[..., None])[..., 0]
@@ -354,9 +425,10 @@ def find_joins(
             way to join the same two pieces is told.
         rejected: joins that never come back.
         per_pair: ways to join two pieces that are told at most.
-        piece: only joins of this one.
+        piece: only joins of this one; they are judged without what others say of them.
         progress: called every so often; may raise `Cancelled`.
-        tell: called with the joins of each pair as soon as they are found.
+        tell: called with the joins of each pair as soon as they are found, as likely as they are by
+            themselves.
         finder: with other weights or settings than the package's own.
         compare: judges pairs elsewhere, such as that of `shared_out`.
     """
@@ -371,9 +443,13 @@ def find_joins(
     report(progress, 0.0, "outlines")
     looked = finder.look(puzzle)
     certain = {frozenset((join.first, join.second)) for join in accepted}
+
+    def paired(share: float) -> None:
+        report(progress, 0.05 * share, "likely neighbours")
+
     pairs = [
         pair
-        for pair in finder.pairs(looked)
+        for pair in finder.pairs(looked, paired)
         if frozenset(pair) not in certain and (piece is None or piece in pair)
     ]
     found = [
@@ -381,13 +457,26 @@ def find_joins(
         for join in accepted
         if piece is None or piece in (join.first, join.second)
     ]
-    for number, judged in enumerate((compare or finder.judged)(looked, pairs)):
-        report(progress, 0.05 + 0.95 * number / len(pairs), "comparing pieces")
-        own = joins_of(looked.rims, judged, rejected, per_pair)
-        found += own
+    judged: list[Judged] = []
+    for number, each in enumerate((compare or finder.judged)(looked, pairs)):
+        report(progress, 0.05 + 0.9 * number / len(pairs), "comparing pieces")
+        own = unrefused(looked.rims, each, rejected)
+        judged.append(own)
         if tell is not None:
-            tell(own)
-    report(progress, 1.0, "comparing pieces")
+            tell(joins_of(looked.rims, own, per_pair))
+    if piece is None:
+
+        def weighed(share: float) -> None:
+            report(progress, 0.95 + 0.05 * share, "weighing joins")
+
+        rims = looked.rims
+        holding = [
+            finder.certain(looked, a, b, motion_of(pose, rims[a], rims[b]))
+            for a, b, pose in ((join.first, join.second, join.pose) for join in accepted)
+        ]
+        judged = finder.weighed(looked, judged, holding, weighed)
+    found += [join for each in judged for join in joins_of(looked.rims, each, per_pair)]
+    report(progress, 1.0, "weighing joins")
     return sorted(found, key=lambda join: (-join.probability, join.first, join.second))
 
 
@@ -404,11 +493,9 @@ def _check_pieces(
             )
 
 
-def joins_of(
-    rims: Mapping[str, Rim], judged: Judged, rejected: Sequence[Join] = (), limit: int | None = None
-) -> list[Join]:
+def joins_of(rims: Mapping[str, Rim], judged: Judged, limit: int | None = None) -> list[Join]:
     """Placements of a pair as joins, where the verifier thinks that the pieces belong, best first:
-    none that was rejected, and of those that are the same to a person the best.
+    of those that are the same to a person the best.
 
     At most one of them is true: the first keeps its probability, which is the calibrated one, and
     each further one has at most what those before it leave.
@@ -416,13 +503,13 @@ def joins_of(
     a, b = judged.fixed, judged.moving
     found: list[Join] = []
     rest = 1.0
-    for k in unrefused(rims, judged, rejected):
-        pose = pose_of(judged.corrected[k], rims[a], rims[b])
+    for motion, likely in zip(judged.corrected, judged.probability.tolist(), strict=True):
+        pose = pose_of(motion, rims[a], rims[b])
         if any(same_place(pose, join.pose, rims[b].centre_mm) for join in found):
             continue
-        _, figures = strips(rims[a], rims[b], judged.corrected[k][None])
+        _, figures = strips(rims[a], rims[b], motion[None])
         contact, gap, _, overlap, _ = figures[0].tolist()
-        probability = min(float(judged.probability[k]), rest)
+        probability = min(likely, rest)
         rest -= probability
         found.append(Join(a, b, pose, probability, gap, overlap, contact))
         if limit is not None and len(found) >= limit:
@@ -430,12 +517,16 @@ def joins_of(
     return found
 
 
-def unrefused(rims: Mapping[str, Rim], judged: Judged, rejected: Sequence[Join]) -> Iterator[int]:
-    """Numbers of the placements of a pair that a person would not call one of the rejected joins,
-    neither as they were proposed nor as they were corrected."""
+def unrefused(rims: Mapping[str, Rim], judged: Judged, rejected: Sequence[Join]) -> Judged:
+    """The placements of a pair that a person would not call one of the rejected joins, neither as
+    they were proposed nor as they were corrected."""
     a, b = judged.fixed, judged.moving
     refused = [j if j.first == a else j.turned() for j in rejected if {j.first, j.second} == {a, b}]
+    if not refused:
+        return judged
+    kept = []
     for k, both in enumerate(zip(judged.motions, judged.corrected, strict=True)):
-        poses = [pose_of(each, rims[a], rims[b]) for each in both] if refused else []
+        poses = [pose_of(each, rims[a], rims[b]) for each in both]
         if not any(same_place(p, j.pose, rims[b].centre_mm) for p in poses for j in refused):
-            yield k
+            kept.append(k)
+    return judged.taken(np.array(kept, dtype=np.intp))

@@ -91,8 +91,9 @@ def _strokes(crop: Fragment) -> tuple[NDArray[np.int32], Floats, float]:
     scale = min(1.0, crop.mm_per_px / PIXEL_MM)
     step = crop.mm_per_px / scale
     image, mask = _reduced(crop, scale)
-    value = image.max(axis=2)
-    grey = value.astype(np.int16) - image.min(axis=2) < GREY
+    planes = np.stack(cv2.split(image))  # NumPy compares whole planes many times as fast.
+    value = planes.max(axis=0)
+    grey = value - planes.min(axis=0) < GREY
     framed = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
     depth = np.asarray(cv2.distanceTransform(framed, cv2.DIST_L2, 5), np.float32)[1:-1, 1:-1]
     depth = depth * np.float32(step)

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from reassembly.pose import Pose, rotation_matrix
 
-__all__ = ["Motions", "carried", "composed", "inverse", "matrices", "motion_of", "pose_of"]
+__all__ = [
+    "Motions",
+    "brought_back",
+    "carried",
+    "composed",
+    "inverse",
+    "matrices",
+    "motion_of",
+    "pose_of",
+]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -46,6 +55,11 @@ def matrices(turns: Floats) -> Floats:
     """(K, 2, 2), of `pose.rotation_matrix`."""
     c, s = np.cos(turns), np.sin(turns)
     return np.stack([np.stack([c, s], -1), np.stack([-s, c], -1)], -2)
+
+
+def brought_back(points: Floats | Singles, motions: Motions) -> Floats:
+    """(K, 2): points (K, 2) as they were before each its own of K motions."""
+    return np.asarray((matrices(-motions[:, 0]) @ (points - motions[:, 1:])[..., None])[..., 0])
 
 
 def carried(points: Singles, motions: Motions) -> Singles:

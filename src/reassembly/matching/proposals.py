@@ -30,7 +30,7 @@ def proposals(
     pairs: Sequence[tuple[str, str]],
     *,
     light: bool,
-    keep: int,
+    settings: ProposeSettings,
     device: str = "cpu",
 ) -> Iterator[tuple[str, str, Motions, Floats, list[Matches]]]:
     """Placements of pairs of pieces, and how points match.
@@ -38,14 +38,14 @@ def proposals(
     Args:
         seen: the pieces, by each of the matchers.
         light: whether the pieces are lightly worn.
-        keep: placements of a pair by correlation at most.
+        settings: of correlation.
 
     Yields:
         Of each pair that has any: as `correlate.propose` does, and what each matcher says.
     """
-    for a, b, motions, scores in _laid(rims, pairs, light, keep, device):
+    for a, b, motions, scores in _laid(rims, pairs, light, settings, device):
         matches = [m.match(own, a, b) for m, own in zip(matchers, seen, strict=True)]
-        motions, scores = with_matched(motions, scores, matches)
+        motions, scores = with_matched(motions, scores, matches, settings)
         if len(motions):
             yield a, b, motions, scores, matches
 
@@ -54,11 +54,11 @@ def _laid(
     rims: Mapping[str, Rim],
     pairs: Sequence[tuple[str, str]],
     light: bool,
-    keep: int,
+    settings: ProposeSettings,
     device: str,
 ) -> Iterator[tuple[str, str, Motions, Floats]]:
     if not light:
-        yield from propose(rims, ProposeSettings(keep=keep), pairs, device)
+        yield from propose(rims, settings, pairs, device)
         return
     for larger, smaller in smaller_first(rims, pairs).items():
         for each in smaller:
@@ -66,12 +66,12 @@ def _laid(
 
 
 def with_matched(
-    motions: Motions, scores: Floats, matches: Sequence[Matches]
+    motions: Motions, scores: Floats, matches: Sequence[Matches], settings: ProposeSettings
 ) -> tuple[Motions, Floats]:
     """Placements of a pair, best first, and with them those that matching points propose, which
     have the score of the best one that is nearly the same, or none."""
     more = np.concatenate([np.zeros((0, 3)), *(own.motions for own in matches)])
-    near = nearly_same(more[:, None], motions[None], ProposeSettings())
+    near = nearly_same(more[:, None], motions[None], settings)
     inherited = np.where(near, scores, 0.0).max(axis=1, initial=0.0)
     every, score = np.concatenate([motions, more]), np.concatenate([scores, inherited])
     order = np.argsort(-score, kind="stable")

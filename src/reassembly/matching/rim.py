@@ -54,7 +54,7 @@ class Rim:
     signed: Floats
     """(H, W): distance from the rim, mm, negative within, on cells of `CELL_MM`."""
     nearest: NDArray[np.int32]
-    """(H, W): the nearest point of the rim."""
+    """(H, W): the nearest point of the rim, where that is no further than `REACH_MM`."""
     corner: Floats
     """(2,): middle of the first cell."""
     centre_mm: NDArray[np.float64]
@@ -68,19 +68,24 @@ class Rim:
         """Distances from the rim (...) and nearest points of the rim (...), at points (..., 2).
 
         Beyond the map a distance is `REACH_MM`."""
-        at = ((points - self.corner) / CELL_MM).astype(np.float32)
+        shape = points.shape[:-1]
+        x, y = (
+            ((points[..., k] - self.corner[k]) / CELL_MM).astype(np.float32).reshape(-1, shape[-1])
+            for k in (0, 1)
+        )
         signed = cv2.remap(
             self.signed,
-            at.reshape(-1, at.shape[-2], 2),
-            None,  # type: ignore[call-overload]
+            x,
+            y,
             cv2.INTER_LINEAR,
             borderMode=cv2.BORDER_CONSTANT,
             borderValue=REACH_MM,
         )
-        height, width = self.signed.shape
-        cell = np.clip(np.rint(at), 0, (width - 1, height - 1)).astype(np.intp)
-        nearest = self.nearest[cell[..., 1], cell[..., 0]]
-        return signed.reshape(nearest.shape).astype(np.float32, copy=False), nearest
+        # OpenCV does not take whole numbers of this size: they pass as numbers that look alike.
+        cells = self.nearest.view(np.float32)
+        nearest = cv2.remap(cells, x, y, cv2.INTER_NEAREST, borderMode=cv2.BORDER_REPLICATE)
+        told = np.asarray(signed, np.float32), np.asarray(nearest, np.float32).view(np.int32)
+        return told[0].reshape(shape), told[1].reshape(shape)
 
 
 def rims_of(puzzle: Puzzle) -> dict[str, Rim]:
@@ -181,14 +186,18 @@ def _rim(
 def _distances(
     inside: NDArray[np.uint8], points: Floats, low: NDArray[np.float64]
 ) -> tuple[Floats, NDArray[np.int32]]:
-    """Signed distance from the rim, and its nearest point, of every cell."""
+    """Signed distance from the rim of every cell, and the nearest point of those within reach."""
     from scipy.spatial import cKDTree
 
-    height, width = inside.shape
-    rows, columns = np.mgrid[:height, :width]
-    cells = np.column_stack([columns.ravel(), rows.ravel()]) * CELL_MM + low
-    apart, nearest = cKDTree(points).query(cells, distance_upper_bound=2 * REACH_MM)
-    nearest = np.where(nearest == len(points), 0, nearest)
-    signed = np.where(inside.ravel() > 0, -1, 1) * np.minimum(apart, REACH_MM)
-    shape = (height, width)
-    return signed.reshape(shape).astype(np.float32), nearest.reshape(shape).astype(np.int32)
+    away = np.ones_like(inside)
+    column, row = np.rint((points - low) / CELL_MM).astype(np.intp).T
+    away[row, column] = 0
+    # Cells of points tell which cells are within reach, and the points themselves how far they are.
+    within = cv2.distanceTransform(away, cv2.DIST_L2, cv2.DIST_MASK_PRECISE) * CELL_MM
+    rows, columns = np.nonzero(within < REACH_MM + CELL_MM)
+    cells = np.column_stack([columns, rows]) * CELL_MM + low
+    apart = np.full(inside.shape, REACH_MM, np.float32)
+    nearest = np.zeros(inside.shape, np.int32)
+    found, nearest[rows, columns] = cKDTree(points).query(cells)
+    apart[rows, columns] = np.minimum(found, REACH_MM)
+    return np.where(inside > 0, -apart, apart), nearest

@@ -1,123 +1,106 @@
-"""A join laid out straight: both rims, the gap between them and the paint on either side, along the
-break.
+"""A join laid out straight: which points of the two rims lie beside each other along the break, and
+how far they gape.
 
-Every placement of two pieces becomes a small picture of one size, whatever its place and its bend:
-along it runs the break, across it lie the paint of the one piece, from deep to the rim, and the
-paint of the other, from the rim to deep. A line that runs on across the gap runs on in the strip.
+Every placement of two pieces becomes a strip of one length, whatever its place and its bend. The
+paint of both pieces is told by the rims' points: a line that runs on across the gap is found at the
+same place of the strip on either side.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reassembly.matching.motions import Motions, carried
-from reassembly.matching.rim import DEPTHS_MM, Rim
+from reassembly.matching.rim import Rim
 
-__all__ = [
-    "CHANNELS",
-    "FACING",
-    "GAP_UNIT_MM",
-    "LENGTH",
-    "NEAR_MM",
-    "WIDTH",
-    "beside",
-    "fit",
-    "strips",
-]
+__all__ = ["FACING", "LENGTH", "NEAR_MM", "Outline", "Strips", "beside", "strips"]
 
 Floats = NDArray[np.float32]
 
 LENGTH = 64
 """Points along a strip, 1 mm apart: longer breaks show their middle."""
-WIDTH = 2 * len(DEPTHS_MM)
-CHANNELS = 6
-"""Three of colour, then how far the rims are apart, how they face each other, and whether they are
-near each other at all."""
 NEAR_MM = 8.0
 """Rims further apart than this are not part of a join."""
 FACING = -0.3
 """Largest cosine between outward normals that face each other."""
-GAP_UNIT_MM = 4.0
+DEEP_MM = 3.0
+"""What lies further within the other piece lies on it."""
 
-ROUNDS = 6
-REST_GAP_MM = 1.5
-"""The gap that is aimed at: edge to edge, pieces of worn frescoes would move together."""
 BOUND_MM = 4.0
 """Distances beyond this count less and less, so that losses of rim do not pull."""
 
 
-def fit(fixed: Rim, moving: Rim, motions: Motions, rounds: int = ROUNDS) -> Motions:
-    """The motions (K, 3), each moved a little so that the rims lie evenly beside each other.
+class Outline(Protocol):
+    """Points along a closed contour."""
 
-    Least squares on the distances of the moving rim from the fixed one along the fixed one's
-    normals, all placements at once.
-    """
-    motions = motions.astype(np.float64).copy()
-    damping = np.diag([400.0, 1.0, 1.0])
-    for _ in range(rounds):
-        points, signed, nearest, facing = beside(fixed, moving, motions)
-        arms = points - motions[:, None, 1:]
-        miss = signed - REST_GAP_MM
-        weight = (np.abs(signed) < NEAR_MM) * np.clip(-facing, 0, 1) / (1 + (miss / BOUND_MM) ** 2)
-        normal = fixed.normals[nearest]
-        # Turning counter-clockwise as seen, by a small angle, carries (x, y) to (x + y, y - x).
-        swing = normal[..., 0] * arms[..., 1] - normal[..., 1] * arms[..., 0]
-        slope = np.concatenate([swing[..., None], normal], axis=-1).astype(np.float64)
-        left = np.einsum("kn,kni,knj->kij", weight, slope, slope) + damping
-        right = np.einsum("kn,kni,kn->ki", weight, slope, miss)
-        motions -= np.linalg.solve(left, right[..., None])[..., 0]
-    return motions
+    @property
+    def points(self) -> Floats:
+        """(N, 2), mm."""
+
+    @property
+    def normals(self) -> Floats:
+        """(N, 2), of length one, outwards."""
 
 
-def strips(fixed: Rim, moving: Rim, motions: Motions) -> tuple[Floats, Floats]:
-    """The strips (K, `CHANNELS`, `WIDTH`, `LENGTH`) of placements, and figures (K, 5) of each:
-    length of contact, mean gap, spread of the gap, overlap and length that lies on the other piece,
-    all in mm or mm^2.
+@dataclass(frozen=True, eq=False)
+class Strips:
+    """Breaks of K placements, laid out straight."""
+
+    fixed: NDArray[np.int32]
+    """(K, `LENGTH`): points of the fixed rim."""
+    moving: NDArray[np.int64]
+    """(K, `LENGTH`): those of the moving one beside them."""
+    gap: Floats
+    """(K, `LENGTH`): how far they are apart, mm; less than nothing where the pieces overlap."""
+    there: NDArray[np.bool_]
+    """(K, `LENGTH`): whether the rims are near each other at all."""
+
+
+def strips(fixed: Rim, moving: Rim, motions: Motions) -> tuple[Strips, Floats]:
+    """The strips of K placements, and figures (K, 5) of each: length of contact, mean gap, spread
+    of the gap, overlap and length that lies on the other piece, all in mm or mm^2.
     """
     _, signed, nearest, facing = beside(fixed, moving, motions)
-    joined = (np.abs(signed) < NEAR_MM) & (facing < FACING)
-    strength = joined / (1 + (signed / BOUND_MM) ** 2)
-    middle = _middle(strength)
+    joined = ((np.abs(signed) < NEAR_MM) & (facing < FACING)).astype(np.float32)
+    middle = _middle(joined / (1 + (signed / BOUND_MM) ** 2))
     along = np.arange(LENGTH) - LENGTH // 2
     index = (middle[:, None] + along) % len(moving.points)
     take = np.arange(len(motions))[:, None]
-    at, gap = nearest[take, index], signed[take, index]
-    valid = (np.abs(gap) < NEAR_MM) & (facing[take, index] < 0)
-    far = fixed.paint[at].transpose(0, 3, 2, 1)
-    own = moving.paint[index].transpose(0, 3, 2, 1)
-    colour = np.concatenate([far[:, :, ::-1], own], axis=2)
-    lines = np.stack([gap / GAP_UNIT_MM, facing[take, index], valid.astype(np.float32)], axis=1)
-    rows = np.broadcast_to(lines[:, :, None], (len(motions), 3, WIDTH, LENGTH))
-    strip = np.concatenate([colour * valid[:, None, None], rows * valid[:, None, None]], axis=1)
+    gap = signed[take, index]
+    there = (np.abs(gap) < NEAR_MM) & (facing[take, index] < 0)
+    strip = Strips(nearest[take, index], index, gap, there)
     step = moving.step_mm
     length = joined.sum(axis=1)
     mean = (signed * joined).sum(axis=1) / np.maximum(length, 1)
     spread = np.sqrt((joined * (signed - mean[:, None]) ** 2).sum(axis=1) / np.maximum(length, 1))
-    within = np.clip(-signed, 0, None)
-    figures = np.stack(
-        [length * step, mean, spread, within.sum(axis=1) * step, (within > 3).sum(axis=1) * step],
-        axis=1,
-    )
-    return strip.astype(np.float32), figures.astype(np.float32)
+    overlap = np.maximum(-signed, 0).sum(axis=1)
+    deep = np.count_nonzero(signed < -DEEP_MM, axis=1)
+    figures = np.stack([length * step, mean, spread, overlap * step, deep * step], axis=1)
+    return strip, figures.astype(np.float32)
 
 
 def beside(
-    fixed: Rim, moving: Rim, motions: Motions
+    fixed: Rim, moving: Outline, motions: Motions
 ) -> tuple[Floats, Floats, NDArray[np.int32], Floats]:
-    """Of every point of the moved rim: where it is (K, N, 2), its distance (K, N) from the fixed
-    rim, the nearest point there, and the cosine between the two outward normals."""
+    """Of every point of the moved contour: where it is (K, N, 2), its distance (K, N) from the
+    fixed rim, the nearest point there, and the cosine between the two outward normals."""
     points = carried(moving.points, motions)
     signed, nearest = fixed.look_up(points)
     normals = carried(moving.normals, motions * [1.0, 0.0, 0.0])
-    facing = (normals * fixed.normals[nearest]).sum(axis=-1)
-    return points, signed, nearest, facing
+    # NumPy gathers and sums single numbers many times as fast as pairs of them.
+    x, y = (normals[..., k] * fixed.normals[:, k].take(nearest) for k in (0, 1))
+    return points, signed, nearest, x + y
 
 
 def _middle(strength: Floats) -> NDArray[np.int64]:
     """(K,): where along the closed rim the contact is centred."""
     count = strength.shape[1]
-    angle = np.exp(2j * np.pi * np.arange(count) / count)
-    centre = np.angle((strength * angle).sum(axis=1))
+    angle = 2 * np.pi * np.arange(count) / count
+    x, y = (strength @ np.column_stack([np.cos(angle), np.sin(angle)])).T
+    centre = np.arctan2(y, x)
     middle: NDArray[np.int64] = np.round(centre / (2 * np.pi) * count).astype(np.int64) % count
     return middle

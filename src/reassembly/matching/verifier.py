@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from reassembly.config import NORMALISED, VerifierConfig
+from reassembly.matching.context import CONTEXT
 from reassembly.matching.crops import CHANNELS
 from reassembly.matching.evidence import NAMES
 
@@ -37,9 +38,10 @@ class _Block(nn.Module):
         self.past = nn.Conv2d(inside, outside, 1, stride) if stride > 1 else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        inner = F.relu(self.norms[0](self.first(x)))
-        added: Tensor = self.past(x) + self.norms[1](self.second(inner))
-        return F.relu(added)
+        # In place wherever that is safe: the large pictures take long to write.
+        inner = F.relu(self.norms[0](self.first(x)), inplace=True)
+        added: Tensor = self.norms[1](self.second(inner)).add_(self.past(x))
+        return F.relu(added, inplace=True)
 
 
 class JoinVerifier(nn.Module):
@@ -65,7 +67,7 @@ class JoinVerifier(nn.Module):
         """
         # Convolutions on a processor are quicker with channels last.
         crops = crops.contiguous(memory_format=torch.channels_last)
-        seen = self.blocks(F.relu(self.stem(crops)))
+        seen = self.blocks(F.relu(self.stem(crops), inplace=True))
         flat = torch.cat([seen.mean(dim=(2, 3)), seen.amax(dim=(2, 3))], dim=1)
         told = self.out(F.relu(self.hidden(self.drop(flat)))).float()
         units = told.new_tensor([TURN_UNIT, SHIFT_UNIT_MM, SHIFT_UNIT_MM])
@@ -77,16 +79,22 @@ HIDDEN, FITS = 24, 3
 
 
 class JoinJudge(nn.Module):
-    """Explicit evidence and what the verifier says, weighed together by a small network."""
+    """Explicit evidence and one logit, such as the verifier's, weighed together by a small
+    network."""
 
     mean: Tensor
     spread: Tensor
     scale: Tensor
     """The factor and the summand that make logits log-odds (see `probability`)."""
 
-    def __init__(self, hidden: int = HIDDEN * FITS, dropout: float = 0.3) -> None:
+    def __init__(
+        self, hidden: int = HIDDEN * FITS, dropout: float = 0.3, *, heard: int = len(NAMES)
+    ) -> None:
+        """Args:
+        heard: figures of evidence.
+        """
         super().__init__()
-        figures = len(NAMES) + 1
+        figures = heard + 1
         self.register_buffer("mean", torch.zeros(figures))
         self.register_buffer("spread", torch.ones(figures))
         self.register_buffer("scale", torch.tensor([1.0, 0.0]))
@@ -96,7 +104,7 @@ class JoinJudge(nn.Module):
         )
 
     def forward(self, evidence: Tensor, seen: Tensor) -> Tensor:
-        """Logits (K,) from evidence (K, `len(NAMES)`) and the verifier's logits (K,)."""
+        """Logits (K,) from evidence (K, F) and logits (K,)."""
         figures = torch.cat([evidence, seen[:, None]], dim=1)
         figures = ((figures - self.mean) / self.spread).clamp(-BOUND, BOUND)
         told: Tensor = self.straight(figures) + self.bent(figures)
@@ -113,7 +121,7 @@ class JoinJudge(nn.Module):
             whole[name] = torch.cat([own[name] for own in parts])
         told = torch.cat([own["bent.3.weight"] for own in parts], dim=1)
         whole["bent.3.weight"] = told / len(judges)
-        mean = cls(told.shape[1])
+        mean = cls(told.shape[1], heard=len(whole["mean"]) - 1)
         mean.load_state_dict(whole)
         return mean.eval()
 
@@ -126,7 +134,8 @@ class JoinNetwork(nn.Module):
     """What tells true joins: a screen that is fast, the verifier, and the judges of both.
 
     Breaks that are worn and breaks that still fit closely have judges of their own: what is telling
-    of the one kind says little of the other.
+    of the one kind says little of the other. Once all pairs of a puzzle of worn pieces are judged,
+    the last judge hears of each placement what the others say of it.
     """
 
     def __init__(self, config: VerifierConfig) -> None:
@@ -136,7 +145,12 @@ class JoinNetwork(nn.Module):
         self.verifier = JoinVerifier(config)
         self.worn = JoinJudge()
         self.light = JoinJudge()
+        self.context = JoinJudge(heard=len(CONTEXT))
 
     def judge(self, light: bool) -> JoinJudge:
         """Of puzzles whose pieces are lightly worn, or of others."""
         return self.light if light else self.worn
+
+    def last_judge(self, light: bool) -> JoinJudge:
+        """Whose word counts once all pairs of a puzzle were judged."""
+        return self.light if light else self.context

@@ -21,6 +21,7 @@ from reassembly.assembly.refine import refine
 from reassembly.assembly.search import Found, SearchSettings, search, value_of
 from reassembly.assembly.settle import followed, settle
 from reassembly.assembly.table import (
+    LIGHT,
     Candidate,
     Motion,
     Table,
@@ -43,6 +44,8 @@ from reassembly.matching.joins import (
     unrefused,
 )
 from reassembly.matching.rim import motion_of
+from reassembly.matching.strip import strips
+from reassembly.matching.verifier import JoinJudge
 from reassembly.pose import Pose
 from reassembly.puzzle import Assembly, Puzzle
 from reassembly.solvers.base import ProgressCallback, report
@@ -53,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Joins"]
 
-LOOKED, COMPARED, SEARCHED = 0.05, 0.8, 0.95
+LOOKED, COMPARED, WEIGHED, SEARCHED = 0.05, 0.78, 0.8, 0.95
 """Fractions of progress."""
 GROWN_FROM = 8
 """Placements of a pair that groups are joined by; further ones only support."""
@@ -131,8 +134,8 @@ class Joins:
         Args:
             accepted: joins that hold.
             rejected: joins that must not be.
-            tell: called with the joins of each pair as soon as they are found, as `find_joins`
-                has them.
+            tell: called with the joins of each pair, as `find_joins` has them, once all pairs were
+                compared.
         """
         locked = dict(locked or {})
         if len(locked) == len(puzzle):
@@ -158,23 +161,27 @@ class _Run:
         self.locked, self.progress, self.tell = locked, progress, tell
         report(progress, 0.0, "outlines")
         self.looked: Looked = solver.finder.look(puzzle)
-        self.settings = TableSettings()
-        # The table tells logits less its offset.
-        factor, summand = solver.finder.network.judge(self.looked.light).scale.tolist()
-        self.factor = float(factor)
-        self.summand = float(summand) + self.factor * self.settings.offset
+        self.settings = LIGHT if self.looked.light else TableSettings()
+        self._hear(solver.finder.network.judge(self.looked.light))
         self.rims = self.looked.rims
         self.areas = {i: puzzle[i].area_mm2 for i in puzzle.ids}
         self.accepted = [self._candidate(join, math.inf) for join in accepted]
         self.rejected = list(rejected)
         self.refused = [self._candidate(join, -math.inf) for join in rejected]
 
+    def _hear(self, judge: JoinJudge) -> None:
+        """From now on, logits are those of this judge."""
+        factor, summand = judge.scale.tolist()
+        # The table tells logits less its offset.
+        self.factor = float(factor)
+        self.summand = float(summand) + self.factor * self.settings.offset
+
     def assembly(self) -> Assembly:
         table = self._table(self._candidates())
         settings = SearchSettings(tries=self.solver.tries, least=self._least(self.solver.trust))
 
         def told(share: float, best: Found) -> None:
-            done = COMPARED + (SEARCHED - COMPARED) * share
+            done = WEIGHED + (SEARCHED - WEIGHED) * share
             islands = self._told(table, best)
             report(self.progress, done, "assembling", self._assembled(best.groups, islands))
 
@@ -226,46 +233,63 @@ class _Run:
     def _candidates(self) -> list[Candidate]:
         finder = self.solver.finder
         certain = {frozenset((c.fixed, c.moving)) for c in self.accepted}
+
+        def paired(share: float) -> None:
+            report(self.progress, LOOKED * share, "likely neighbours")
+
+        likely = finder.pairs(self.looked, paired)
         pairs = [
             pair
-            for pair in finder.pairs(self.looked)
+            for pair in likely
             if frozenset(pair) not in certain and not set(pair) <= set(self.locked)
         ]
-        found: list[Candidate] = []
+        judged: list[Judged] = []
         shown, shown_next = False, time.monotonic() + PREVIEW_S
         enough = max(ISLAND, self.solver.trust)
-        for number, judged in enumerate(finder.judged(self.looked, pairs)):
-            found += self._kept(judged)
-            if self.tell is not None:
-                self.tell(joins_of(self.rims, judged, self.rejected, PER_PAIR))
+        for number, each in enumerate(finder.judged(self.looked, pairs)):
+            judged.append(unrefused(self.rims, each, self.rejected))
             preview, now = None, time.monotonic()
-            likely = not shown and judged.probability.max(initial=0.0) >= enough
-            if self.progress is not None and (likely or now >= shown_next):
-                preview, shown = self._so_far(found), True
+            sure = not shown and judged[-1].probability.max(initial=0.0) >= enough
+            if self.progress is not None and (sure or now >= shown_next):
+                preview, shown = self._so_far(judged), True
                 end = time.monotonic()
                 shown_next = end + max(PREVIEW_S, (end - now) / PREVIEW_SHARE)
             done = LOOKED + (COMPARED - LOOKED) * (number + 1) / len(pairs)
             report(self.progress, done, "comparing pieces", preview)
-        return found
 
-    def _so_far(self, found: Sequence[Candidate]) -> Assembly:
+        def weighed(share: float) -> None:
+            report(self.progress, COMPARED + (WEIGHED - COMPARED) * share, "weighing joins")
+
+        judged = finder.weighed(self.looked, judged, self._holding(likely), weighed)
+        self._hear(finder.network.last_judge(self.looked.light))
+        if self.tell is not None:
+            for each in judged:
+                self.tell(joins_of(self.rims, each, PER_PAIR))
+        return _as_candidates(judged)
+
+    def _holding(self, pairs: Iterable[tuple[str, str]]) -> list[Judged]:
+        """Placements that are given: those of joins that were accepted, and of locked pieces that
+        touch.
+
+        Args:
+            pairs: likely neighbours.
+        """
+        finder = self.solver.finder
+        given = {(c.fixed, c.moving): to_array(c.motion) for c in self.accepted}
+        for a, b in pairs:
+            if {a, b} <= self.locked.keys() and not {(a, b), (b, a)} & given.keys():
+                motion = to_array(composed(inverse(self._lies(a)), self._lies(b)))
+                _, figures = strips(self.rims[a], self.rims[b], motion[None])
+                if figures[0, 0] >= self.settings.touch_mm:
+                    given[a, b] = motion
+        return [finder.certain(self.looked, a, b, motion) for (a, b), motion in given.items()]
+
+    def _so_far(self, judged: Sequence[Judged]) -> Assembly:
         """What the joins that were found so far hold together, if they are likely."""
-        table = self._table(found)
+        table = self._table(_as_candidates(judged))
         settings = SearchSettings(tries=1, least=self._least(max(ISLAND, self.solver.trust)))
         best = search(table, settings, seed=self.seed, held=self._held())[0]
         return self._assembled(best.groups, self._told(table, best))
-
-    def _kept(self, judged: Judged) -> list[Candidate]:
-        return [
-            Candidate(
-                judged.fixed,
-                judged.moving,
-                _motion(judged.motions[k]),
-                float(judged.logits[k]),
-                _motion(judged.corrected[k]),
-            )
-            for k in unrefused(self.rims, judged, self.rejected)
-        ]
 
     def _held(self) -> list[dict[str, Motion]]:
         """Groups that are given: the locked pieces, and what accepted joins hold together."""
@@ -382,13 +406,11 @@ class _Run:
         if not held:
             known = {max(ids, key=lambda i: self.areas[i]): 1.0}
         steps = np.zeros((len(ids), len(ids)))
-        for k, i in enumerate(ids):
-            for n, j in enumerate(ids[:k]):
-                motion = composed(inverse(group[j]), group[i])
-                evidence = table.at(j, i, motion)
-                if evidence != 0 and table.proposed(j, i, motion):
-                    steps[k, n] = steps[n, k] = self._likely(evidence)
         place = {i: k for k, i in enumerate(ids)}
+        for touch in table.touching(group):
+            if touch.proposed:
+                k, n = place[touch.one], place[touch.other]
+                steps[k, n] = steps[n, k] = self._likely(touch.evidence)
         reach = np.max([steps[place[i]] for i in known], axis=0)
         while len(known) < len(ids):
             nearest = max((i for i in ids if i not in known), key=lambda i: reach[place[i]])
@@ -408,6 +430,16 @@ def _partner(device: Device) -> Reassemblenet:
     from reassembly.solvers.reassemblenet import Reassemblenet
 
     return Reassemblenet(device=device)
+
+
+def _as_candidates(judged: Iterable[Judged]) -> list[Candidate]:
+    return [
+        Candidate(each.fixed, each.moving, _motion(motion), logit, _motion(moved))
+        for each in judged
+        for motion, moved, logit in zip(
+            each.motions, each.corrected, each.logits.tolist(), strict=True
+        )
+    ]
 
 
 def _motion(row: NDArray[np.float64]) -> Motion:

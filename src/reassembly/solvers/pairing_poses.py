@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+import cv2
 import numpy as np
 import shapely
 from numpy.typing import NDArray
@@ -25,6 +27,7 @@ __all__ = [
     "Joiner",
     "Line",
     "Motion",
+    "Motions",
     "apart_mm",
     "back",
     "contact",
@@ -40,6 +43,10 @@ Floats = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 Motion = tuple[complex, complex]
 """Turn (of length one) and shift (mm)."""
+Motions = tuple[Complex, Complex]
+"""(K,) each: several of them."""
+OneOrMany = TypeVar("OneOrMany", complex, Complex)
+REST: Motions = (np.ones(1, complex), np.zeros(1, complex))
 
 TOUCH_MM = 3.0
 """Points further apart do not touch. Worn breaks gape by less than this nearly everywhere, once
@@ -80,18 +87,19 @@ class Line:
     step_mm: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contact:
-    """How well two lines match where they touch: sums over pairs of touching points."""
+    """How well two lines match where they touch, by each of K motions: sums (K,) over pairs of
+    touching points."""
 
-    weight: float = 0.0
-    fixed: complex = 0.0
+    weight: Floats
+    fixed: Complex
     """Of the first line's points."""
-    moving: complex = 0.0
+    moving: Complex
     """Of the second line's points."""
-    product: complex = 0.0
+    product: Complex
     """Of the first's times the conjugate of the second's."""
-    support_mm: float = 0.0
+    support_mm: Floats
     """Length of the first line that matches, each point counted as far as it is sure."""
 
     def __add__(self, other: Contact) -> Contact:
@@ -125,57 +133,65 @@ def propose(match: Floats, fixed: Line, moving: Line, count: int) -> list[tuple[
     """
     row, column = _matches(match)
     turns, shifts = _by_two(match[row, column], row, column, fixed, moving)
-    if not len(turns):
-        return []
-    there = turns[:, None] * moving.points[column] + shifts[:, None]
-    along = (turns[:, None] * moving.tangents[column] * fixed.tangents[row].conj()).real
-    inside = (np.abs(there - fixed.points[row]) < TOUCH_MM) & (along < OPPOSED)
+    away = _carried((turns, shifts), moving.points[column])
+    away -= fixed.points[row]
+    along = _cosines(turns, moving.tangents[column].conj() * fixed.tangents[row])
+    inside = (_squared(away) < TOUCH_MM**2) & (along < OPPOSED)
     order = np.argsort(-(inside @ match[row, column]), kind="stable")
-    found: list[tuple[Motion, float]] = []
-    for motion in _distinct(zip(turns[order], shifts[order], strict=True), moving, count):
-        refined, support_mm = _refined(match, fixed, moving, motion)
-        if support_mm > 0 and all(apart_mm(moving, refined, m) > TOUCH_MM for m, _ in found):
-            found.append((refined, support_mm))
-    return sorted(found, key=lambda each: -each[1])
+    motions = turns[order], shifts[order]
+    kept = _distinct(motions, moving, 2 * TOUCH_MM, count)
+    motions = motions[0][kept], motions[1][kept]
+    for _ in range(ROUNDS):
+        motions = then(fitted(contact(match, fixed, moving, motions)), motions)
+    support_mm = contact(match, fixed, moving, motions).support_mm
+    some = support_mm > 0
+    turns, shifts, support_mm = motions[0][some], motions[1][some], support_mm[some]
+    kept = _distinct((turns, shifts), moving, TOUCH_MM, count)
+    kept = kept[np.argsort(-support_mm[kept], kind="stable")]
+    told = (each[kept].tolist() for each in (turns, shifts, support_mm))
+    return [((turn, shift), support) for turn, shift, support in zip(*told, strict=True)]
 
 
-def contact(match: Floats, fixed: Line, moving: Line, motion: Motion = (1.0, 0.0)) -> Contact:
-    """What touches where `motion` has put the second line; its points are summed as moved."""
-    turn, shift = motion
-    there = turn * moving.points + shift
-    near_fixed = _near(fixed.points, there)
-    near_moving = _near(there, fixed.points)
-    if not (len(near_fixed) and len(near_moving)):
-        return Contact()
-    a, b = fixed.points[near_fixed], there[near_moving]
-    # Few pairs are near each other: what else is told of them is told of those alone.
-    away_x, away_y = (np.subtract.outer(*ends) for ends in ((a.real, b.real), (a.imag, b.imag)))
-    one, other = np.nonzero(away_x**2 + away_y**2 < TOUCH_MM**2)
-    along = turn * moving.tangents[near_moving[other]] * fixed.tangents[near_fixed[one]].conj()
-    touch = along.real < OPPOSED
-    one, other = one[touch], other[touch]
-    weights = match[near_fixed[one], near_moving[other]]
-    of_fixed = np.bincount(one, weights, minlength=len(a))
+def contact(match: Floats, fixed: Line, moving: Line, motions: Motions = REST) -> Contact:
+    """What touches where each of K motions puts the second line; its points are summed as moved."""
+    turns, _ = motions
+    there = _carried(motions, moving.points)
+    one, place = _near(fixed.points, there.ravel())
+    number, other = np.divmod(place, len(moving.points))
+    against = moving.tangents[other] * fixed.tangents[one].conj()
+    touch = (turns[number] * against).real < OPPOSED
+    one, other, number = one[touch], other[touch], number[touch]
+    weights = match[one, other]
+    a, b = fixed.points[one], there[number, other]
+    count, length = len(turns), len(fixed.points)
+
+    def total(values: Complex) -> Complex:
+        x, y = (np.bincount(number, weights * part, count) for part in (values.real, values.imag))
+        return x + 1j * y
+
+    of_fixed = np.bincount(number * length + one, weights, count * length).reshape(count, length)
     return Contact(
-        float(weights.sum()),
-        complex(weights @ a[one]),
-        complex(weights @ b[other]),
-        complex(weights @ (a[one] * b[other].conj())),
-        float(np.minimum(of_fixed, 1.0).sum() * fixed.step_mm),
+        np.bincount(number, weights, count).astype(np.float64),
+        total(a),
+        total(b),
+        total(a * b.conj()),
+        np.minimum(of_fixed, 1.0).sum(axis=1) * fixed.step_mm,
     )
 
 
-def fitted(touching: Contact) -> Motion:
-    """The further motion of what moves that brings matching points closest, in least squares."""
-    if touching.weight <= 0:
-        return 1.0, 0.0
-    mean_fixed, mean_moving = touching.fixed / touching.weight, touching.moving / touching.weight
-    spread = touching.product - touching.weight * mean_fixed * mean_moving.conjugate()
-    turn = spread / abs(spread) if abs(spread) > 1e-9 else 1.0 + 0.0j
-    return turn, mean_fixed - turn * mean_moving
+def fitted(touching: Contact) -> Motions:
+    """The further motions of what moves that bring matching points closest, in least squares."""
+    weight = np.where(touching.weight > 0, touching.weight, 1.0)
+    mean_fixed, mean_moving = touching.fixed / weight, touching.moving / weight
+    spread = touching.product - weight * mean_fixed * mean_moving.conj()
+    length = np.abs(spread)
+    turns = np.where(length > 1e-9, spread / np.maximum(length, 1e-9), 1.0)
+    return turns, mean_fixed - turns * mean_moving
 
 
-def then(second: Motion, first: Motion) -> Motion:
+def then(
+    second: tuple[OneOrMany, OneOrMany], first: tuple[OneOrMany, OneOrMany]
+) -> tuple[OneOrMany, OneOrMany]:
     """The motion that does `first`, then `second`."""
     return second[0] * first[0], second[0] * first[1] + second[1]
 
@@ -322,7 +338,8 @@ class Joiner:
         touching, support = self._touching(fixed, moving, motion)
         if len(fixed.motions) + len(moving.motions) > 2:
             for _ in range(FITS):
-                motion = then(fitted(touching), motion)
+                (turn,), (shift,) = fitted(touching)
+                motion = then((turn, shift), motion)
                 touching, support = self._touching(fixed, moving, motion)
         placed = [_moved(shape, motion) for shape in moving.shapes.values()]
         lying = np.array(list(fixed.shapes.values()), dtype=object)
@@ -333,7 +350,7 @@ class Joiner:
 
     def _touching(self, fixed: Group, moving: Group, motion: Motion) -> tuple[Contact, float]:
         """All that touches where `motion` puts the moving group, and its support."""
-        total, support = Contact(), 0.0
+        total, support = Contact(*np.zeros((5, 1))), 0.0
         for a, of_a in fixed.motions.items():
             line = _placed(self.lines[a], of_a)
             for b, of_b in moving.motions.items():
@@ -342,7 +359,7 @@ class Joiner:
                 if (a, b) in self._match and abs(there[1] - of_a[1]) < far_mm:
                     touching = contact(self._match[a, b], line, _placed(self.lines[b], there))
                     total = total + touching
-                    support += self._likely[a, b] * touching.support_mm
+                    support += self._likely[a, b] * touching.support_mm.item()
         return total, support
 
     def _apart(self, one: _Merger, other: _Merger) -> bool:
@@ -378,14 +395,10 @@ def _placed(line: Line, motion: Motion) -> Line:
 
 def _matches(match: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows and columns of the best matches, best first."""
-    rows, columns = match.shape
-    best = np.argpartition(-match, PARTNERS - 1, axis=1)[:, :PARTNERS]
-    of_rows = (np.arange(rows)[:, None] * columns + best).ravel()
-    best = np.argpartition(-match, PARTNERS - 1, axis=0)[:PARTNERS]
-    of_columns = (best * columns + np.arange(columns)).ravel()
-    flat = np.unique(np.concatenate([of_rows, of_columns]))
+    least = [-np.partition(-m, PARTNERS - 1, axis=1)[:, PARTNERS - 1] for m in (match, match.T)]
+    flat = np.flatnonzero((match >= least[0][:, None]) | (match >= least[1]))
     flat = flat[np.argsort(-match.ravel()[flat], kind="stable")][:MATCHES]
-    row, column = np.divmod(flat, columns)
+    row, column = np.divmod(flat, match.shape[1])
     return row, column
 
 
@@ -397,14 +410,14 @@ def _by_two(
     moving: Line,
 ) -> tuple[Complex, Complex]:
     """Turns and shifts of the motions by two matches at a time, the surest."""
-    first, second = np.triu_indices(len(row), 1)
+    from scipy.spatial.distance import pdist
+
     a, b = fixed.points[row], moving.points[column]
-    reach, other = a[second] - a[first], b[second] - b[first]
-    length = np.abs(reach)
+    length, other = (pdist(np.column_stack([each.real, each.imag])) for each in (a, b))
     fits = (length > BASE_MM[0]) & (length < BASE_MM[1])
-    fits &= np.abs(length - np.abs(other)) < STRETCH_MM
-    first, second = first[fits], second[fits]
-    turns = reach[fits] * other[fits].conj()
+    fits &= np.abs(length - other) < STRETCH_MM
+    first, second = (each[fits] for each in np.triu_indices(len(row), 1))
+    turns = (a[second] - a[first]) * (b[second] - b[first]).conj()
     turns /= np.maximum(np.abs(turns), 1e-9)
     opposed = np.ones(len(turns), bool)
     for end in (first, second):
@@ -416,31 +429,53 @@ def _by_two(
     return turns, (a[first] + a[second] - turns * (b[first] + b[second])) / 2
 
 
-def _distinct(
-    motions: Iterable[tuple[complex, complex]], moving: Line, count: int
-) -> Sequence[Motion]:
-    kept: list[Motion] = []
-    places = np.empty((count, len(moving.points)), np.complex128)
-    for turn, shift in motions:
-        place = turn * moving.points + shift
-        away_mm = np.abs(places[: len(kept)] - place).max(axis=1)
-        if not (away_mm <= 2 * TOUCH_MM).any():
-            places[len(kept)] = place
-            kept.append((complex(turn), complex(shift)))
-        if len(kept) == count:
-            break
-    return kept
+def _carried(motions: Motions, points: Complex) -> Complex:
+    """(K, P): where each of K motions puts points (P,)."""
+    turns, shifts = motions
+    there = turns[:, None] * points
+    there += shifts[:, None]
+    return there
 
 
-def _refined(match: Floats, fixed: Line, moving: Line, motion: Motion) -> tuple[Motion, float]:
-    for _ in range(ROUNDS):
-        motion = then(fitted(contact(match, fixed, moving, motion)), motion)
-    return motion, contact(match, fixed, moving, motion).support_mm
+def _cosines(turns: Complex, others: Complex) -> Floats:
+    """(K, P): of the angles between turns (K,) and (P,)."""
+    one, other = (each[:, None].view(np.float64) for each in (turns, others))
+    return np.asarray(one @ other.T)
 
 
-def _near(points: Complex, others: Complex) -> NDArray[np.intp]:
-    """Which points lie within reach of the others' bounding box."""
-    low_x, high_x = others.real.min() - TOUCH_MM, others.real.max() + TOUCH_MM
-    low_y, high_y = others.imag.min() - TOUCH_MM, others.imag.max() + TOUCH_MM
-    x, y = points.real, points.imag
-    return np.flatnonzero((x > low_x) & (x < high_x) & (y > low_y) & (y < high_y))
+def _squared(values: Complex) -> Floats:
+    """Squared lengths: those take a part of the time that lengths take."""
+    return values.real**2 + values.imag**2
+
+
+def _distinct(motions: Motions, moving: Line, away_mm: float, count: int) -> NDArray[np.intp]:
+    """Numbers of the first motions, at most so many, that put the line further apart than that."""
+    turns, shifts = motions
+    outline = np.column_stack([moving.points.real, moving.points.imag]).astype(np.float32)
+    # No point of a line is carried further than the furthest of its convex hull.
+    hull = moving.points[cv2.convexHull(outline, returnPoints=False)[:, 0]]
+    left = np.arange(len(turns))
+    kept: list[int] = []
+    while len(kept) < count and len(left):
+        k = int(left[0])
+        kept.append(k)
+        away = np.outer(hull, turns[left] - turns[k]) + (shifts[left] - shifts[k])
+        left = left[_squared(away).max(axis=0) > away_mm**2]
+    return np.array(kept, np.intp)
+
+
+def _near(points: Complex, others: Complex) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Pairs of points and others, by number, that are within reach of each other."""
+    from scipy.spatial import cKDTree
+
+    x, y = others.real, others.imag
+    boxed = (x > points.real.min() - TOUCH_MM) & (x < points.real.max() + TOUCH_MM)
+    boxed &= (y > points.imag.min() - TOUCH_MM) & (y < points.imag.max() + TOUCH_MM)
+    inside = np.flatnonzero(boxed)
+    one, other = (
+        cKDTree(np.column_stack([each.real, each.imag]), balanced_tree=False)
+        for each in (points, others[inside])
+    )
+    pairs = one.sparse_distance_matrix(other, TOUCH_MM, output_type="ndarray")
+    pairs = pairs[pairs["v"] < TOUCH_MM]
+    return pairs["i"], inside[pairs["j"]]

@@ -60,8 +60,8 @@ def solve(
         progress: called every so often with a `Progress`; raise `Cancelled` in it to stop.
         accepted: joins that hold, such as `find_joins` tells; for solvers that take them.
         rejected: joins that must not be.
-        tell: called with the joins of each pair that the solver compares, as soon as they are
-            found; never by solvers that find none.
+        tell: called with the joins of each pair that the solver compares, once all of them are
+            judged; never by solvers that find none.
         settings: passed on to the solver of that name.
 
     Returns:

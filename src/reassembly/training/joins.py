@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from reassembly._version import __version__
 from reassembly.errors import InputError
 from reassembly.io.files import atomic_write
-from reassembly.matching.motions import Motions, matrices
+from reassembly.matching.motions import Motions, brought_back, matrices
 from reassembly.puzzle import Puzzle
 from reassembly.training.prepare import Made, PrepareProgress, Stored, begin_pool
 from reassembly.workers import worker_pool
@@ -69,6 +69,11 @@ class JoinSettings:
     """Weights that match points of worn pieces: a name or a path; the package's own for None."""
     unmarked: bool = False
     """Whether strokes that people drew on the pieces are painted out first."""
+    crops_only: bool = False
+    """Whether only what the verifier learns from is kept, which is quicker: matching points do not
+    propose, and no evidence is told."""
+    propose: Mapping[str, float] = field(default_factory=dict)
+    """What is otherwise in `matching.correlate.ProposeSettings`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +89,7 @@ class Proposed:
     across: NDArray[np.float32]
     """(K, 2) both: see `matching.evidence.Contact`."""
     evidence: NDArray[np.float32]
-    """(K, F): see `matching.evidence.NAMES`."""
+    """(K, F): see `matching.evidence.NAMES`; of `crops_only`, (K, 0)."""
     label: NDArray[np.uint8]
     """(K,): `FALSE`, `TRUE` or `DOUBTFUL`."""
     correction: NDArray[np.float32]
@@ -104,7 +109,7 @@ def offsets(
     """(K, 3): the turn (radians) and the shift along and across the break (mm), at its middle, from
     each motion (K, 3) to the true one (3,)."""
     turn = (truth[0] - motions[:, 0] + np.pi) % (2 * np.pi) - np.pi
-    own = (matrices(-motions[:, 0]) @ (middle - motions[:, 1:])[..., None])[..., 0]
+    own = brought_back(middle, motions)
     shift = own @ matrices(truth[:1])[0].T + truth[1:] - middle
     along = np.column_stack([across[:, 1], -across[:, 0]])
     return np.column_stack([turn, (shift * along).sum(axis=1), (shift * across).sum(axis=1)])
@@ -122,6 +127,7 @@ def propose_joins(
     Returns:
         None where no pair has any.
     """
+    from reassembly.matching.correlate import ProposeSettings
     from reassembly.matching.crops import pictures_of
     from reassembly.matching.evidence import contacts, evidence
     from reassembly.matching.marks import without_marks
@@ -139,9 +145,10 @@ def propose_joins(
     number = {i: k for k, i in enumerate(puzzle.ids)}
     seen = [matcher.see(puzzle.fragments, rims) for matcher in matchers]
     light = bool(matchers) and is_light(matchers, seen)
+    searched = ProposeSettings(keep=settings.keep, **settings.propose)
     parts: list[Proposed] = []
     for a, b, motions, scores, matches in proposals(
-        rims, matchers, seen, pairs, light=light, keep=settings.keep, device=device
+        rims, matchers, seen, pairs, light=light, settings=searched, device=device
     ):
         contact = contacts(rims[a], rims[b], motions)
         label = np.full(len(motions), FALSE, np.uint8)
@@ -161,7 +168,11 @@ def propose_joins(
                 motion=motions.astype(np.float32),
                 middle=contact.middle,
                 across=contact.across,
-                evidence=evidence(rims[a], rims[b], motions, scores, matches),
+                evidence=(
+                    np.zeros((count, 0), np.float32)
+                    if settings.crops_only
+                    else evidence(rims[a], rims[b], motions, scores, matches)
+                ),
                 label=label,
                 correction=away.astype(np.float32),
                 pair=np.full(count, len(parts), np.int32),
@@ -278,7 +289,7 @@ def _begin_worker(settings: JoinSettings, device: str) -> None:
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
     _WORKER.settings, _WORKER.device = settings, device
-    _WORKER.matchers = load_matchers(settings.matcher)
+    _WORKER.matchers = [] if settings.crops_only else load_matchers(settings.matcher)
 
 
 def _prepare_chunk(source: Made | Stored, numbers: Sequence[int]) -> tuple[bytes, int]:
@@ -341,7 +352,8 @@ class JoinPool:
 
     @classmethod
     def load(cls, *folders: str | PathLike[str]) -> JoinPool:
-        """Reads the shards of one folder or several; numbers of puzzles count on."""
+        """Reads the shards of one folder or several; numbers of puzzles count on. Evidence is told
+        where all of them have it."""
         import torch
         from safetensors import SafetensorError
         from safetensors.torch import load_file
@@ -380,6 +392,8 @@ class JoinPool:
             puzzles += most
         if not pictures:
             raise InputError("holds no joins", "Prepare more puzzles", Path(folders[0]))
+        if not all(told.shape[1] for told in tensors["evidence"]):
+            del tensors["evidence"]
         return cls({n: torch.cat(t) for n, t in tensors.items()}, Pictures.joined(pictures))
 
     def __len__(self) -> int:

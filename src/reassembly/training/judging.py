@@ -12,13 +12,15 @@ from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from reassembly.config import VerifierConfig
 from reassembly.errors import InputError
-from reassembly.matching.joins import FinderSettings
+from reassembly.matching.context import CONTEXT, Placed, context
+from reassembly.matching.joins import FinderSettings, corrected
 from reassembly.matching.verifier import FITS, HIDDEN, JoinJudge, JoinNetwork, JoinVerifier
 from reassembly.training.joins import FALSE, TRUE, JoinPool, join_folders
 from reassembly.training.verifying import seen_by
@@ -29,10 +31,12 @@ __all__ = [
     "best_of_pairs",
     "calibrated",
     "calibrated_judge",
+    "contexts",
+    "fit_alone",
     "fit_judge",
-    "fit_light",
     "fit_network",
     "join_pools",
+    "overheard",
     "screened_rows",
     "train_judge",
 ]
@@ -106,7 +110,7 @@ def _fitted(
     """
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
-    judge = JoinJudge(settings.hidden)
+    judge = JoinJudge(settings.hidden, heard=figures.shape[1] - 1)
     judge.mean.copy_(figures.mean(0))
     judge.spread.copy_(figures.std(0).clamp_min(1e-3))
     optimiser = torch.optim.AdamW(
@@ -150,8 +154,21 @@ def calibrated(logits: Tensor, true: Tensor) -> tuple[float, float]:
 
 
 def join_pools(folder: str | PathLike[str]) -> list[JoinPool]:
-    """The pool in a folder, or the pools in its subfolders."""
-    return [JoinPool.load(place) for place in join_folders(folder)]
+    """The pool in a folder, or the pools in its subfolders.
+
+    Raises:
+        InputError: where one has no evidence.
+    """
+    pools = {place: JoinPool.load(place) for place in join_folders(folder)}
+    for place, pool in pools.items():
+        if "evidence" not in pool.tensors:
+            raise InputError("holds no evidence", "Prepare it without --crops-only", place)
+    return list(pools.values())
+
+
+Look = Callable[[int, Tensor], tuple[Tensor, Tensor]]
+"""Gives logits (K,) and corrections (K, 3) of proposals (K,) of a pool, by its number, where they
+are not to be the verifier's own: it knows joins that it has learned from too well."""
 
 
 def fit_network(
@@ -159,58 +176,110 @@ def fit_network(
     verifier: JoinVerifier,
     settings: JudgeSettings | None = None,
     progress: Callable[[int, int, str], None] | None = None,
-    look: Callable[[int, Tensor], Tensor] | None = None,
+    look: Look | None = None,
 ) -> JoinNetwork:
-    """Screen, verifier and judge together, calibrated; the judge is that of all puzzles.
+    """Screen, verifier and judges together, calibrated; the judges are those of all puzzles.
 
     Args:
         pools: of all pairs of their puzzles, or probabilities come out too high.
-        look: gives the logits (K,) of proposals (K,) of a pool, by its number, where they are not
-            to be the verifier's own: it knows joins that it has learned from too well.
     """
     settings = settings or JudgeSettings()
-    told = _counted(len(pools) + PARTS + 2, progress)
+    told = _counted(len(pools) + 2 * (PARTS + 1) + 1, progress)
     network = JoinNetwork(verifier.config)
     network.verifier = verifier
     network.screen = fit_judge(pools, [None] * len(pools), settings)
     told("fitting the screen")
-    network.worn = _calibrated_judge(network, pools, settings, told, look)
+    shown, seen, off = _shown(network, pools, settings, told, look)
+    network.worn, held = calibrated_judge(shown, seen, settings, told)
     network.light.load_state_dict(network.worn.state_dict())
+    network.context, _ = calibrated_judge(overheard(shown, held, off), held, settings, told)
     return network.eval()
 
 
-def fit_light(
+def fit_alone(
     network: JoinNetwork,
+    only: str,
     pools: Sequence[JoinPool],
     settings: JudgeSettings | None = None,
     progress: Callable[[int, int, str], None] | None = None,
-    look: Callable[[int, Tensor], Tensor] | None = None,
+    look: Look | None = None,
 ) -> None:
-    """Gives a network a judge of its own for lightly worn pieces, which learns from such pools
-    alone.
+    """Gives a network one judge anew: that of lightly worn pieces, or the last one, which learns
+    what placements say of each other.
 
     Args:
-        look: see `fit_network`.
+        only: `light`, from pools of such pieces alone, or `context`, from pools of all pairs of
+            puzzles that the network has not learned from, or it trusts what it hears too much.
     """
+    settings = settings or JudgeSettings()
     told = _counted(len(pools) + PARTS + 1, progress)
-    network.light = _calibrated_judge(network, pools, settings or JudgeSettings(), told, look)
+    shown, seen, off = _shown(network, pools, settings, told, look)
+    if only == "light":
+        network.light, _ = calibrated_judge(shown, seen, settings, told)
+        return
+    with torch.no_grad():
+        said = [
+            network.worn(pool.tensors["evidence"], own)
+            for pool, own in zip(shown, seen, strict=True)
+        ]
+    network.context, _ = calibrated_judge(overheard(shown, said, off), said, settings, told)
 
 
-def _calibrated_judge(
+def _shown(
     network: JoinNetwork,
     pools: Sequence[JoinPool],
     settings: JudgeSettings,
     told: Callable[[str], None],
-    look: Callable[[int, Tensor], Tensor] | None = None,
-) -> JoinJudge:
-    """A judge of what the network's screen lets through and its verifier says."""
-    shown, seen = [], []
+    look: Look | None,
+) -> tuple[list[JoinPool], list[Tensor], list[Tensor]]:
+    """What the network's screen lets through of each pool, and what its verifier says."""
+    shown, seen, off = [], [], []
     for number, pool in enumerate(pools):
         rows = screened_rows(pool, network.screen, settings.shown)
+        logits, away = look(number, rows) if look else seen_by(network.verifier, pool, rows)
         shown.append(pool.taken(rows))
-        seen.append(look(number, rows) if look else seen_by(network.verifier, pool, rows)[0])
+        seen.append(logits)
+        off.append(away)
         told("looking at joins")
-    return calibrated_judge(shown, seen, settings, told)
+    return shown, seen, off
+
+
+def overheard(
+    pools: Sequence[JoinPool], logits: Sequence[Tensor], off: Sequence[Tensor]
+) -> list[JoinPool]:
+    """The pools with what their placements say of each other instead of evidence.
+
+    Args:
+        logits: of each pool (K,).
+        off: of each pool the verifier's corrections (K, 3).
+    """
+    heard = []
+    for pool, own, away in zip(pools, logits, off, strict=True):
+        told = {**pool.tensors, "evidence": contexts(pool, own, away)}
+        heard.append(JoinPool(told, pool.pictures))
+    return heard
+
+
+def contexts(pool: JoinPool, logits: Tensor, off: Tensor) -> Tensor:
+    """(K, `len(CONTEXT)`): what the proposals of each puzzle say of each other.
+
+    Args:
+        logits: (K,).
+        off: (K, 3), the verifier's corrections.
+    """
+    motion, middle, across = (
+        pool.tensors[name].cpu().double().numpy() for name in ("motion", "middle", "across")
+    )
+    moved = corrected(motion, off.cpu().double().numpy(), middle, across)
+    fixed, moving = (pool.tensors[name].cpu().long().numpy() for name in ("fixed", "moving"))
+    likely = logits.detach().cpu().double().numpy()
+    told = torch.zeros(len(pool), len(CONTEXT))
+    puzzle = pool.tensors["puzzle"].cpu().numpy()
+    for number in np.unique(puzzle):
+        own = np.flatnonzero(puzzle == number)
+        placed = Placed(fixed[own], moving[own], motion[own], moved[own], middle[own], likely[own])
+        told[own] = torch.from_numpy(context(placed))
+    return told
 
 
 def calibrated_judge(
@@ -218,28 +287,34 @@ def calibrated_judge(
     seen: Sequence[Tensor],
     settings: JudgeSettings,
     told: Callable[[str], None] | None = None,
-) -> JoinJudge:
-    """A judge of proposals, calibrated on puzzles that others like it did not learn from.
+) -> tuple[JoinJudge, list[Tensor]]:
+    """A judge of proposals, calibrated on puzzles that others like it did not learn from, and what
+    those said of each pool, (K,).
 
     Args:
         seen: see `fit_judge`.
         told: is told each step.
     """
     told = told or _counted(PARTS + 1, None)
-    best: list[tuple[Tensor, Tensor]] = []
+    held = [torch.zeros(len(pool)) for pool in shown]
     for part in range(PARTS):
-        rest = [_part(pool, own, part, False) for pool, own in zip(shown, seen, strict=True)]
-        judge = fit_judge([pool for pool, _ in rest], [own for _, own in rest], settings)
-        for pool, own in zip(shown, seen, strict=True):
-            held, logits = _part(pool, own, part, True)
-            with torch.no_grad():
-                best.append(best_of_pairs(held, judge(held.tensors["evidence"], logits)))
+        inside = [pool.tensors["puzzle"] % PARTS == part for pool in shown]
+        rest = [(~own).nonzero()[:, 0] for own in inside]
+        judge = fit_judge(
+            [pool.taken(rows) for pool, rows in zip(shown, rest, strict=True)],
+            [own[rows] for own, rows in zip(seen, rest, strict=True)],
+            settings,
+        )
+        with torch.no_grad():
+            for pool, own, said, rows in zip(shown, seen, held, inside, strict=True):
+                said[rows] = judge(pool.tensors["evidence"][rows], own[rows])
         told("calibrating")
     judge = fit_judge(shown, seen, settings)
     told("fitting the judge")
+    best = [best_of_pairs(pool, said) for pool, said in zip(shown, held, strict=True)]
     logits, true = (torch.cat(parts) for parts in zip(*best, strict=True))
     judge.scale.copy_(torch.tensor(calibrated(logits, true)))
-    return judge
+    return judge, held
 
 
 def _counted(steps: int, progress: Callable[[int, int, str], None] | None) -> Callable[[str], None]:
@@ -268,13 +343,6 @@ def screened_rows(pool: JoinPool, screen: JoinJudge, limit: int) -> Tensor:
     return rows
 
 
-def _part(pool: JoinPool, seen: Tensor, part: int, inside: bool) -> tuple[JoinPool, Tensor]:
-    """The proposals of one part of the puzzles, or of all others, and what was seen of them."""
-    chosen = (pool.tensors["puzzle"] % PARTS == part) == inside
-    rows = chosen.nonzero()[:, 0]
-    return pool.taken(rows), seen[rows]
-
-
 def best_of_pairs(pool: JoinPool, logits: Tensor) -> tuple[Tensor, Tensor]:
     """Of every pair the likeliest placement that is no doubtful one: its logit, and whether it is
     true."""
@@ -296,20 +364,20 @@ def train_judge(
     settings: JudgeSettings | None = None,
     progress: Callable[[int, int, str], None] | None = None,
     *,
-    light: bool = False,
+    only: str | None = None,
 ) -> Path:
     """Fits what `solvers.joins` uses, and writes it as `weights.safetensors` into a folder.
 
     Args:
         data: a pool of joins, or a folder of several.
         init: weights of the verifier, or of the kind `joins`, whose verifier is taken.
-        light: only the judge of lightly worn pieces is fitted, to pools of such; all else is taken
-            from `init`, which must be of the kind `joins`.
+        only: see `fit_alone`: only this judge is fitted; all else is taken from `init`, which must
+            be of the kind `joins`.
     """
     pools = join_pools(data)
-    if light:
+    if only is not None:
         network, _ = load_network("joins", JoinNetwork, VerifierConfig, init)
-        fit_light(network.eval(), pools, settings, progress)
+        fit_alone(network.eval(), only, pools, settings, progress)
     else:
         network = fit_network(pools, _verifier(init), settings, progress)
     path = Path(out) / "weights.safetensors"

@@ -57,7 +57,9 @@ if TYPE_CHECKING:
 
 __all__ = ["STAGES", "Outcome", "named_config", "train"]
 
-STAGES = ("selector", "texture", "pretrain", "finetune", "verifier", "judge", "light-judge")
+JUDGES = {"judge": None, "light-judge": "light", "context-judge": "context"}
+"""Stages that fit all judges of joins or, by its name, only one."""
+STAGES = ("selector", "texture", "pretrain", "finetune", "verifier", *JUDGES)
 """Names of what can be trained; see `stages`."""
 CHECKPOINT_MINUTES = 5.0
 
@@ -168,7 +170,7 @@ def train(
         if source is not None and not Path(source).exists():
             what, remedy = "there is no such file or folder", f"Name its place with {option}"
             raise InputError(what, remedy, source)
-    if stage in ("judge", "light-judge"):
+    if stage in JUDGES:
         return _judge(folder, stage, learn, init, settings, steps, preparing)
     if init is not None:
         check_weights(init, settings.system if stage in ("pretrain", "finetune") else stage)
@@ -234,11 +236,11 @@ def _judge(
         raise InputError(
             "the judge learns from joins", "Make some with `reassembly prepare --joins`"
         )
-    light = stage == "light-judge"
+    only = JUDGES[stage]
     if init is None:
-        needed = "weights of `joins`" if light else "a verifier"
+        needed = "a verifier" if only is None else "weights of `joins`"
         raise InputError(f"the judge needs {needed}", "Name its weights with --init")
-    load_weights(init, *(["joins"] if light else ["verifier", "joins"]))
+    load_weights(init, *(["verifier", "joins"] if only is None else ["joins"]))
     _make(folder)
     about = _about(folder, stage, data, None, init)
     wanted = JudgeSettings(seed=settings.training.seed)
@@ -246,7 +248,7 @@ def _judge(
         wanted = replace(wanted, steps=steps)
     with _told(folder, about, settings) as begins, disk_told(folder):
         begins()
-        weights = train_judge(folder, data, os.fspath(init), wanted, preparing, light=light)
+        weights = train_judge(folder, data, os.fspath(init), wanted, preparing, only=only)
     return Outcome(wanted.steps, wanted.steps, None, weights, {})
 
 
