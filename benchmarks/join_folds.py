@@ -25,48 +25,47 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from join_steps import (
+    STEPS,
+    Assembling,
+    assembled,
+    changed,
+    deaf,
+    said_of,
+    shown_rows,
+    summary,
+)
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from reassembly.assembly.refine import refine
-from reassembly.assembly.search import SearchSettings, search
-from reassembly.assembly.settle import followed, settle
-from reassembly.assembly.table import Candidate, Motion, Table, TableSettings, to_array
 from reassembly.config import VerifierConfig
 from reassembly.io.readers import PuzzleSource, find_puzzles
-from reassembly.matching import motions
 from reassembly.matching.evidence import NAMES
-from reassembly.matching.joins import corrected
-from reassembly.matching.rim import rims_of
 from reassembly.matching.verifier import JoinJudge, JoinVerifier
-from reassembly.metrics import score, summarise
+from reassembly.metrics import score
 from reassembly.metrics.reliability import reliability_text
-from reassembly.puzzle import Assembly, Puzzle
 from reassembly.training.joins import FALSE, TRUE, JoinPool
 from reassembly.training.judging import (
     JudgeSettings,
     best_of_pairs,
     calibrated_judge,
+    contexts,
+    fit_alone,
     fit_judge,
-    fit_light,
     fit_network,
-    screened_rows,
+    overheard,
 )
-from reassembly.training.verifying import ranks, seen_by
+from reassembly.training.verifying import ranks
 from reassembly.weights import load_network, save_weights
 
-GROWN_FROM = 8
 MEETING = 0.5
 """Strokes that go on in each other count so much at least."""
-STEPS = ("verifier", "corrections", "tries", "refining")
-SHOWN = ("q_pos", "correct", "correct_of_placed", "largest_correct_group", "neighbour_f1")
+SHOWN = ("q_pos", "correct")
 
 
 class Verifiers:
@@ -75,6 +74,7 @@ class Verifiers:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.base, self.tuned, self.kept = arguments.verifier, arguments.tuned, arguments.kept
         self.device = arguments.device
+        self.silent = {"verifier", "corrections"} <= {*arguments.without}
         self.said: dict[str, Tensor] = {}
         if self.kept and self.kept.is_file():
             self.said = load_file(self.kept)
@@ -89,16 +89,14 @@ class Verifiers:
         Args:
             name: of the pool.
         """
+        if self.silent:
+            return torch.zeros(len(rows)), torch.zeros(len(rows), 3)
         own = "base"
         if self.tuned:
             own = "-".join(["without", "".join(str(k + 1) for k in sorted(set(unseen)))])
             own = own.removesuffix("-")
         known = self.said.setdefault(f"{name} {own}", torch.full((len(pool), 4), torch.nan))
-        fresh = rows[known[rows, 0].isnan()]
-        if len(fresh):
-            logits, off = seen_by(self.network(own), pool.to(self.device), fresh.to(self.device))
-            known[fresh] = torch.cat([logits[:, None], off], 1).to(known)
-        return known[rows, 0].float(), known[rows, 1:].float()
+        return said_of(known, lambda: self.network(own), pool, rows, self.device)
 
     def keep(self) -> None:
         if self.kept:
@@ -135,8 +133,11 @@ def mean_of(networks: Sequence[JoinVerifier]) -> JoinVerifier:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("data", "folds", "real", "verifier"):
+    for name in ("data", "folds", "real"):
         parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument(
+        "--verifier", type=Path, help="needed unless others are --tuned, or none is asked"
+    )
     parser.add_argument("--made", type=Path, action="append", required=True, help="repeatable")
     parser.add_argument("--light", type=Path, action="append", default=[], help="repeatable")
     parser.add_argument(
@@ -157,13 +158,17 @@ def main() -> None:
     folds = json.loads(arguments.folds.read_text())["folds"]
     fold_of = torch.tensor([next(k for k, f in enumerate(folds) if i in f) for i in ids])
     sources = {source.id: source for source in find_puzzles(arguments.data)}
-    real = JoinPool.load(arguments.real)
-    mades = {str(path): JoinPool.load(path) for path in arguments.made}
+    without = arguments.without
+    real = deaf(JoinPool.load(arguments.real), without)
+    mades = {str(path): deaf(JoinPool.load(path), without) for path in arguments.made}
+    how = Assembling(without, changed(arguments.set), arguments.tries, arguments.seed)
     of_row = fold_of[real.tensors["puzzle"].long()]
     settings = JudgeSettings(steps=arguments.steps, shown=arguments.shown, seed=arguments.seed)
     verifiers = Verifiers(arguments)
+    if not (verifiers.silent or verifiers.base or verifiers.tuned or arguments.oracle):
+        parser.error("--verifier is missing")
     if arguments.oracle:
-        oracle(real, ids, sources, arguments)
+        oracle(real, ids, sources, how)
         return
     if arguments.ship:
         lights = [JoinPool.load(path) for path in arguments.light]
@@ -176,8 +181,8 @@ def main() -> None:
 
         def said(
             name: str, pool: JoinPool, chosen: Tensor, unseen: Sequence[int], screen: JoinJudge
-        ) -> tuple[JoinPool, Tensor, Tensor]:
-            kept = chosen[screened_rows(pool.taken(chosen), screen, settings.shown)]
+        ) -> Told:
+            kept = chosen[shown_rows(pool.taken(chosen), screen, settings.shown, without)]
             return pool.taken(kept), *verifiers.say(name, pool, kept, unseen)
 
         heard = [
@@ -188,30 +193,22 @@ def main() -> None:
         # Real puzzles are one pool to the judge, whoever told about them.
         names = real.tensors
         merged = {n: torch.cat([pool.tensors[n] for pool, _, _ in heard]) for n in names}
-        pools, told = (
-            [JoinPool(merged, real.pictures)],
-            [torch.cat([logits for _, logits, _ in heard])],
-        )
+        whole = JoinPool(merged, real.pictures)
+        learned = [(whole, *(torch.cat([each[k] for each in heard]) for k in (1, 2)))]
         for name, made in mades.items():
-            pool, logits, _ = said(name, made, torch.arange(len(made)), (fold,), screen)
-            pools.append(pool)
-            told.append(logits)
+            learned.append(said(name, made, torch.arange(len(made)), (fold,), screen))
         verifiers.keep()
-        if "verifier" in arguments.without:
-            told, own_said = [torch.zeros_like(each) for each in told], torch.zeros_like(own_said)
-        judge = calibrated_judge(pools, told, settings)
-        with torch.no_grad():
-            logits = judge(own.tensors["evidence"], own_said)
+        logits, judge = judged_by(learned, (own, own_said, off), settings, without)
         found.append(ranks(logits, own.tensors["label"], own.tensors["pair"]))
         best, true = best_of_pairs(own, logits)
         judged.append(torch.stack([judge.probability(best), true.float()], 1))
         touching += len(torch.unique(own.tensors["pair"][own.tensors["label"] == TRUE]))
         for number in (fold_of == fold).nonzero()[:, 0].tolist():
             puzzle = sources[ids[number]].load()
-            answer = assembled(puzzle, own, logits, off, number, arguments)
+            answer = assembled(puzzle, own, logits, off, number, how)
             rows.append({"id": puzzle.id, **score(puzzle, answer, "strict")})
-            print(puzzle.id, *(f"{name} {rows[-1][name]:.3f}" for name in SHOWN[:2]), flush=True)
-    tell(rows)
+            print(puzzle.id, *(f"{name} {rows[-1][name]:.3f}" for name in SHOWN), flush=True)
+    print(summary(rows))
     place = torch.cat(found).float()
     print(
         f"{len(place)} true joins are shown to the verifier; first of their pair: "
@@ -227,62 +224,39 @@ def main() -> None:
     print(reliability_text("real puzzles, by folds", said, true > 0, touching))
 
 
-def assembled(
-    puzzle: Puzzle,
-    pool: JoinPool,
-    logits: Tensor,
-    off: Tensor,
-    number: int,
-    arguments: argparse.Namespace,
-) -> Assembly:
-    """The assembly that these logits and corrections of a puzzle's proposals lead to."""
-    rims = rims_of(puzzle)
-    rows = (pool.tensors["puzzle"] == number).nonzero()[:, 0]
-    ends = torch.stack([pool.tensors[n][rows] for n in ("fixed", "moving")])
-    first = int(ends.min())
-    names = list(puzzle.ids)
-    place = [pool.tensors[n][rows].double().numpy() for n in ("motion", "middle", "across")]
-    moved = place[0]
-    if "corrections" not in arguments.without:
-        moved = corrected(place[0], off[rows].double().numpy(), *place[1:])
-    candidates = [
-        Candidate(names[a - first], names[b - first], as_motion(row), logit, as_motion(end))
-        for (a, b), row, logit, end in zip(
-            ends.T.tolist(), place[0], logits[rows].tolist(), moved, strict=True
-        )
-    ]
-    changes = {name: float(value) for name, value in (each.split("=") for each in arguments.set)}
-    table = Table(rims, candidates, TableSettings(**changes), grown_from=GROWN_FROM)
-    tries = 1 if "tries" in arguments.without else arguments.tries
-    settings = SearchSettings(tries=tries, least=-float("inf"))
-    best = search(table, settings, seed=arguments.seed)[0]
-    groups = []
-    for group in best.groups:
-        joins = followed(table, group)
-        weights = torch.tensor([c.logit for c in joins]).sigmoid().tolist()
-        group = settle(group, joins, weights)
-        groups.append(group if "refining" in arguments.without else refine(rims, group))
-    groups.sort(key=lambda g: -sum(rims[i].area_mm2 for i in g))
-    return Assembly.of(
-        puzzle,
-        *(
-            {i: motions.pose_of(to_array(m), rims[i].centre_mm) for i, m in group.items()}
-            for group in groups
-        ),
-    )
+Told = tuple[JoinPool, Tensor, Tensor]
+"""Proposals, and the verifier's logits and corrections of them."""
 
 
-def tell(rows: Sequence[Mapping[str, object]]) -> None:
-    summary = summarise(rows)
-    low, high = summary["q_pos_ci"]
-    print(", ".join(f"{name} {summary[name]:.3f}" for name in SHOWN), f"[{low:.3f}, {high:.3f}]")
+def judged_by(
+    learned: Sequence[Told],
+    asked: Told,
+    settings: JudgeSettings,
+    without: Collection[str] = (),
+) -> tuple[Tensor, JoinJudge]:
+    """Logits (K,) of the proposals that are asked about, by judges that learned from others, and
+    the last of these judges."""
+    pools, said, offs = map(list, zip(*learned, strict=True))
+    pool, own, off = asked
+    if "verifier" in without:
+        said, own = [torch.zeros_like(each) for each in said], torch.zeros_like(own)
+    if "corrections" in without:
+        offs, off = [torch.zeros_like(each) for each in offs], torch.zeros_like(off)
+    judge, held = calibrated_judge(pools, said, settings)
+    with torch.no_grad():
+        logits = judge(pool.tensors["evidence"], own)
+    if "context" not in without:
+        judge, _ = calibrated_judge(overheard(pools, held, offs), held, settings)
+        with torch.no_grad():
+            logits = judge(contexts(pool, logits, off), logits)
+    return logits, judge
 
 
 def oracle(
     real: JoinPool,
     ids: Sequence[str],
     sources: Mapping[str, PuzzleSource],
-    arguments: argparse.Namespace,
+    how: Assembling,
 ) -> None:
     """Prints what perfect judgement of the same proposals, and perfect corrections besides, would
     be worth, and how matches alone rank true joins."""
@@ -299,15 +273,10 @@ def oracle(
     for name, off in (("judgement", torch.zeros_like(near)), ("judgement and poses", near)):
         rows = []
         for number, puzzle in enumerate(sources[i].load() for i in ids):
-            answer = assembled(puzzle, real, logits, off, number, arguments)
+            answer = assembled(puzzle, real, logits, off, number, how)
             rows.append({"id": puzzle.id, **score(puzzle, answer, "strict")})
         print(f"perfect {name}:")
-        tell(rows)
-
-
-def as_motion(row: NDArray[np.float64]) -> Motion:
-    turn, x, y = row.tolist()
-    return turn, complex(x, y)
+        print(summary(rows))
 
 
 def ship(
@@ -322,24 +291,24 @@ def ship(
     """Writes what the solver uses: the verifier that has seen all folds, and a screen and a judge
     of all puzzles. About real ones, the judge hears from verifiers that had not seen them."""
 
-    def look(number: int, rows: Tensor) -> Tensor:
+    def look(number: int, rows: Tensor) -> tuple[Tensor, Tensor]:
         if number:
             name, pool = list(mades.items())[number - 1]
-            return verifiers.say(name, pool, rows, ())[0]
-        logits = torch.zeros(len(rows))
+            return verifiers.say(name, pool, rows, ())
+        logits, off = torch.zeros(len(rows)), torch.zeros(len(rows), 3)
         for fold in of_row.unique().tolist():
             own = of_row[rows] == fold
-            logits[own] = verifiers.say("real", real, rows[own], (fold,))[0]
-        return logits
+            logits[own], off[own] = verifiers.say("real", real, rows[own], (fold,))
+        return logits, off
 
     whole = verifiers.network("without")
     network = fit_network([real, *mades.values()], whole, settings, look=look)
     if lights:
 
-        def look_light(number: int, rows: Tensor) -> Tensor:
-            return verifiers.say(f"light {number}", lights[number], rows, ())[0]
+        def look_light(number: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+            return verifiers.say(f"light {number}", lights[number], rows, ())
 
-        fit_light(network, lights, settings, look=look_light)
+        fit_alone(network, "light", lights, settings, look=look_light)
     verifiers.keep()
     save_weights(out, network.cpu().state_dict(), "joins", asdict(whole.config))
 

@@ -26,7 +26,7 @@ from reassembly.matching.joins import FinderSettings
 from reassembly.matching.verifier import JoinNetwork
 from reassembly.metrics.reliability import Bin, reliability, reliability_text
 from reassembly.training.joins import TRUE, JoinPool
-from reassembly.training.judging import best_of_pairs, screened_rows
+from reassembly.training.judging import best_of_pairs, contexts, screened_rows
 from reassembly.training.verifying import seen_by
 from reassembly.weights import load_network
 
@@ -60,10 +60,13 @@ def judged(
     """Of every pair the probability of its likeliest placement and whether it is true; and how many
     pairs have a true placement at all."""
     rows = screened_rows(pool, network.screen, FinderSettings.shown)
-    seen, _ = seen_by(network.verifier.to(device), pool.to(device), rows.to(device))
+    seen, off = seen_by(network.verifier.to(device), pool.to(device), rows.to(device))
     shown = pool.taken(rows)
-    judge = network.judge(light)
-    best, true = best_of_pairs(shown, judge(shown.tensors["evidence"], seen.cpu()))
+    logits = network.judge(light)(shown.tensors["evidence"], seen.cpu())
+    judge = network.last_judge(light)
+    if not light:
+        logits = judge(contexts(shown, logits, off), logits)
+    best, true = best_of_pairs(shown, logits)
     pairs = pool.tensors["pair"][pool.tensors["label"] == TRUE]
     return judge.probability(best).double().numpy(), true.numpy(), len(pairs.unique())
 

@@ -30,10 +30,10 @@ from reassembly.synthetic.make import PRESETS, make_puzzle, recipe
 
 IMAGES = Path(__file__).parent / "images"
 GROUND = (240, 238, 233)
-QUALITY = 70
+QUALITY = 55
 DEMO_SEED = 3
 """That of `reassembly demo`."""
-ASSEMBLED_SEED, FRAMES, WIDTH_PX, GAP_MM = 6, 32, 560, 12.0
+ASSEMBLED_SEED, FRAMES, WIDTH_PX, GAP_MM = 6, 20, 440, 12.0
 LAG = 2.0
 """How many times as long as one piece moves the last one waits."""
 
@@ -79,9 +79,9 @@ def assembling() -> bytes:
         "WEBP",
         save_all=True,
         append_images=frames[1:],
-        duration=[1200, *[100] * (FRAMES - 2), 3000],
+        duration=[1200, *[150] * (FRAMES - 2), 3000],
         loop=0,
-        quality=50,
+        quality=45,
         method=6,
     )
     return content.getvalue()
@@ -111,7 +111,7 @@ def presets() -> None:
         row[2].set_title("close up", fontsize=10)
         for panel in row:
             panel.set_axis_off()
-    figure.savefig(IMAGES / "presets.webp", dpi=80, pil_kwargs={"quality": QUALITY})
+    figure.savefig(IMAGES / "presets.webp", dpi=56, pil_kwargs={"quality": QUALITY, "method": 6})
 
 
 def close_up(picture: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ from reassembly.synthetic.make import make_puzzle, recipe
 
 IMAGES = Path(__file__).parent / "images"
 PAINTED = "As it was painted"
-QUALITY = 80
+QUALITY = 55
 
 
 def main() -> None:
@@ -86,7 +86,7 @@ def settle(page: Page) -> None:
 
 
 def save(page: Page, name: str) -> None:
-    Image.open(io.BytesIO(page.screenshot())).save(IMAGES / name, quality=QUALITY)
+    Image.open(io.BytesIO(page.screenshot())).save(IMAGES / name, quality=QUALITY, method=6)
 
 
 def board(browser: Browser, url: str) -> None:
