@@ -1,14 +1,17 @@
 """Trains what joins are verified with, on one machine, by the clock: the recipe of `joins`.
 
-python tools/train_joins.py --real REAL --folds REPAIR/folds.json --out OUT [--device cuda]
+python tools/train_joins.py --data REPAIR --folds REPAIR/folds.json --out OUT \\
+    [--pictures ARTWORKS] [--device cuda]
 
-REAL is the pool of real puzzles that `benchmarks/join_folds.py` asks for. Puzzles are made for
-`--prepare` minutes, the verifier learns from them for the first of the minutes of `--train`, while
-more are made, and for each further number from all that are there by then. Then it is fine-tuned on
-real joins, once for each set of folds that is left out and for each seed, side by side.
+For `--prepare` minutes puzzles are made: painted ones in all styles, painted lattices, and ones cut
+from pictures. The verifier learns from them for the first of the minutes of `--train`, while more
+are made, and for each further number from all that are there by then. Meanwhile the solved real
+puzzles of each fold are cut anew. Then the verifier is fine-tuned on real joins and on such cuts,
+once for each set of folds that is left out and for each seed, side by side.
 
-OUT/weights has `verifier.safetensors` and, in `tuned-0`, `tuned-1`, ..., `without.safetensors`,
-which has seen all, and the others, in half precision. What is finished is not done again.
+OUT/pools/real is the pool of real puzzles that `benchmarks/join_folds.py` asks for. OUT/weights has
+`verifier.safetensors` and, in `tuned-0`, `tuned-1`, ..., `without.safetensors`, which has seen all,
+and the others, in half precision. What is finished is not done again.
 """
 
 from __future__ import annotations
@@ -30,23 +33,30 @@ from reassembly.training.joins import SHARD
 LEFT_OUT = ["", "-1", "-2", "-3", "-4", "-12", "-13", "-14", "-23", "-24", "-34"]
 """Folds that a verifier does not see: of two, one is judged and one teaches the judge."""
 MADE_BESIDE = 24
-"""Made puzzles that fine-tuning sees besides."""
+"""Made puzzles of each kind that fine-tuning sees besides."""
+REAL_COUNTS = 8
+"""How often real joins count: they are few."""
+SHARPER = ("spread_mm=1.2", "overlap=0.4", "turn_deg=4")
+"""How proposals are searched for."""
 START_S = 20.0
 """What a run takes besides its training."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--real", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True, help="real puzzles")
     parser.add_argument("--folds", type=Path, required=True)
+    parser.add_argument("--pictures", type=Path, help="to be cut besides what is painted")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--prepare", type=float, default=4, help="minutes")
-    parser.add_argument("--train", type=float, nargs="+", default=[7, 8], help="minutes")
-    parser.add_argument("--tune", type=float, default=3, help="minutes at most of each seed")
-    parser.add_argument("--steps", type=int, default=800, help="of fine-tuning")
+    parser.add_argument("--train", type=float, nargs="+", default=[4, 5], help="minutes")
+    parser.add_argument("--tune", type=float, default=7, help="minutes at most of each seed")
+    parser.add_argument("--steps", type=int, default=2000, help="of fine-tuning")
     parser.add_argument("--batch", type=int, default=128, help="true joins; half of it to tune")
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--per-pair", type=int, default=240)
+    parser.add_argument("--real-per-pair", type=int, default=1000)
+    parser.add_argument("--cuts", type=int, default=60, help="puzzles cut from those of each fold")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     Recipe(parser.parse_args()).follow()
@@ -57,72 +67,114 @@ class Recipe:
 
     def __init__(self, wanted: argparse.Namespace) -> None:
         self.wanted, self.out = wanted, wanted.out.resolve()
-        self.real, self.begun = wanted.real.resolve(), time.monotonic()
+        self.begun = time.monotonic()
         self.out.mkdir(parents=True, exist_ok=True)
+        self.kinds = {"painted": (), "lattice": ("--style", "lattice")}
+        if wanted.pictures is not None:
+            self.kinds["cut"] = ("--pictures", wanted.pictures.resolve())
+        folds = json.loads(wanted.folds.read_text())["folds"]
+        self.folds = [str(1 + k) for k in range(len(folds))]
 
     def follow(self) -> None:
         last = len(self.wanted.train) - 1
-        _end(self._made(0), self.wanted.prepare)
+        _end_all(self._made(0), self.wanted.prepare)
         for number, minutes in enumerate(self.wanted.train):
-            more = None if number == last else self._made(number + 1)
-            _end(self._verifier(number, minutes), minutes + 2)
-            _end(more, 0)
+            more = self._real() if number == last else self._made(number + 1)
+            _end_all(self._verifier(number, minutes), minutes + 2)
+            _end_all(more, 0 if number < last else 5)
             learnt = len(list(self.out.glob(f"data-{number}/*/{SHARD}")))
             self._tell(f"verifier {number} has learned from {learnt} puzzles")
         shutil.copytree(self.out / f"verifier-{last}", self.out / "verifier", dirs_exist_ok=True)
         self._keep([self.out / "verifier"], self.out / "weights")
         for seed in range(self.wanted.seeds):
-            runs = [self._tuned(own, seed) for own in LEFT_OUT]
-            until = time.monotonic() + 60 * self.wanted.tune + START_S
-            for run in runs:
-                _end(run, (until - time.monotonic()) / 60)
+            _end_all([self._tuned(own, seed) for own in LEFT_OUT], self.wanted.tune + START_S / 60)
             found = self.out / f"tuned-{seed}"
             self._keep(sorted(found.iterdir()), self.out / "weights" / found.name)
             self._tell(f"fine-tuned with seed {seed}")
 
-    def _made(self, number: int) -> subprocess.Popen[bytes] | None:
+    def _made(self, number: int) -> list[Run]:
         """Puzzles are made until somebody ends it."""
         if self._learnt(number):
-            return None
-        options = ("--preset", "realistic", "--count", 100_000, "--seed", 500 + 20_000 * number)
-        kind = ("--crops-only", "--per-pair", self.wanted.per_pair)
-        return self._begin(
-            f"made-{number}",
-            ("prepare", "--joins", *options, *kind, "--workers", self.wanted.workers),
-            f"pools/{number}",
-        )
+            return []
+        share = max(1, self.wanted.workers // len(self.kinds))
+        # While a verifier learns, the GPU is left to it.
+        device = "cpu" if number else self.wanted.device
+        return [
+            self._prepare(
+                f"{kind}-{number}",
+                *("--device", device),
+                *("--preset", "realistic", "--count", 100_000, "--seed", 500 + 20_000 * number),
+                *("--crops-only", "--per-pair", self.wanted.per_pair),
+                *("--workers", share, *options),
+            )
+            for kind, options in self.kinds.items()
+        ]
 
-    def _verifier(self, number: int, minutes: float) -> subprocess.Popen[bytes] | None:
+    def _real(self) -> list[Run]:
+        """The real puzzles, and others that are cut from those of each fold."""
+        share = max(1, self.wanted.workers // (1 + len(self.folds)))
+        runs = []
+        for own in self.folds:
+            ids = f"{self.wanted.folds.resolve()}#{own}"
+            common = ("--crops-only", "--per-pair", self.wanted.per_pair, "--workers", share)
+            pictures = ("--pictures", self.wanted.data.resolve(), "--picture-ids", ids)
+            made = ("--preset", "realistic", "--count", self.wanted.cuts, "--seed", 500)
+            runs.append(self._prepare(f"recut-{own}", *made, *pictures, *common))
+        return [
+            *runs,
+            self._prepare(
+                "real",
+                *("--data", self.wanted.data.resolve(), "--other-pairs", 100),
+                *("--per-pair", self.wanted.real_per_pair, "--workers", share),
+            ),
+        ]
+
+    def _prepare(self, name: str, *options: object) -> Run:
+        sharper = (word for each in SHARPER for word in ("--proposing", each))
+        command = ("prepare", "--joins", *sharper, *options)
+        return self._begin(f"pool-{name}", command, f"pools/{name}")
+
+    def _verifier(self, number: int, minutes: float) -> list[Run]:
         if self._learnt(number):
-            return None
+            return []
         data = self.out / f"data-{number}"
         shutil.rmtree(data, ignore_errors=True)
-        for pool in range(number + 1):
-            _link(self.out / f"pools/{pool}", data / str(pool))
-        held_out = ("--set", f"data.validation={min(32, self._count() // 4)}")
+        for kind in self.kinds:
+            for pool in range(number + 1):
+                _link(self.out / f"pools/{kind}-{pool}", data / f"{kind}-{pool}")
+        count = len(list(data.glob(f"*/{SHARD}")))
+        held_out = ("--set", f"data.validation={min(32, count // 4)}")
         init = ("--init", self.out / f"verifier-{number - 1}") if number else ()
-        return self._begin(
-            f"verifier-{number}",
-            ("train", "--stage", "verifier", "--data", data, *init, *held_out),
-            f"verifier-{number}",
-            validate_every=2000,
-            minutes=minutes - START_S / 60,
-            warmup=100,
-            batch=self.wanted.batch,
-            steps=10**6,
-        )
+        return [
+            self._begin(
+                f"verifier-{number}",
+                ("train", "--stage", "verifier", "--data", data, *init, *held_out),
+                f"verifier-{number}",
+                validate_every=2000,
+                minutes=minutes - START_S / 60,
+                warmup=100,
+                batch=self.wanted.batch,
+                steps=10**6,
+            )
+        ]
 
-    def _tuned(self, own: str, seed: int) -> subprocess.Popen[bytes] | None:
+    def _tuned(self, own: str, seed: int) -> Run:
         name = f"without{own}"
         if (self.out / f"tuned-{seed}/{name}/weights.safetensors").is_file():
             return None
         data = self.out / f"mix/{name}"
         if not data.is_dir():
-            numbers = ",".join(own[1:])
-            unseen = read_ids(f"{self.wanted.folds}#{numbers}") if numbers else []
-            ids = json.loads((self.real / "pool.json").read_text())["source"]["puzzles"]
-            _link(self.real, data / "real", [k for k, i in enumerate(ids) if i not in unseen])
-            _link(self.out / "pools/0", data / "made", range(MADE_BESIDE))
+            real = self.out / "pools/real"
+            ids = json.loads((real / "pool.json").read_text())["source"]["puzzles"]
+            unseen = read_ids(f"{self.wanted.folds}#{','.join(own[1:])}") if own else []
+            seen = [k for k, i in enumerate(ids) if i not in unseen]
+            for again in range(REAL_COUNTS):
+                _link(real, data / f"real-{again}", seen)
+            for fold in self.folds:
+                if fold not in own:
+                    _link(self.out / f"pools/recut-{fold}", data / f"recut-{fold}")
+            for kind in self.kinds:
+                _link(self.out / f"pools/{kind}-0", data / kind, range(MADE_BESIDE))
         init = ("--init", self.out / "verifier")
         return self._begin(
             f"tuned-{seed}-{name}",
@@ -143,11 +195,13 @@ class Recipe:
         self, name: str, command: Sequence[object], out: str, **training: float
     ) -> subprocess.Popen[bytes]:
         settings = [f"--set=training.{key}={value}" for key, value in training.items()]
+        device: tuple[object, ...] = ()
         if training:
             shutil.rmtree(self.out / out, ignore_errors=True)  # It ended before its weights.
             precision = "bf16-mixed" if self.wanted.device == "cuda" else "32-true"
             settings.append(f"--set=training.precision={precision}")
-        words = [*command, *settings, "--device", self.wanted.device, "--out", self.out / out]
+            device = ("--device", self.wanted.device)
+        words = [*command, *settings, *device, "--out", self.out / out]
         with (self.out / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "reassembly.cli", *map(str, words)],
@@ -176,23 +230,29 @@ class Recipe:
         path: Path = self.out / f"verifier-{number}/weights.safetensors"
         return path.is_file()
 
-    def _count(self) -> int:
-        return len(list(self.out.glob(f"pools/*/{SHARD}")))
-
     def _tell(self, what: str) -> None:
         print(f"{(time.monotonic() - self.begun) / 60:.1f} min: {what}", flush=True)
 
 
-def _end(run: subprocess.Popen[bytes] | None, minutes: float) -> None:
-    """Waits for a run, and ends it with all that it began when the time is up."""
-    if run is None:
-        return
-    try:
-        run.wait(max(0.0, 60 * minutes))
-    except subprocess.TimeoutExpired:
-        os.killpg(run.pid, signal.SIGINT)
+Run = subprocess.Popen[bytes] | None
+"""None for one that ended earlier."""
+
+
+def _end_all(runs: Iterable[Run], minutes: float) -> None:
+    """Waits for runs, and ends them with all that they began when the time is up."""
+    until = time.monotonic() + 60 * minutes
+    going = [run for run in runs if run is not None]
+    late = []
+    for run in going:
         try:
-            run.wait(START_S)
+            run.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGINT)
+            late.append(run)
+    until = time.monotonic() + START_S
+    for run in late:
+        try:
+            run.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
             os.killpg(run.pid, signal.SIGKILL)
             run.wait()

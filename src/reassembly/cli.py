@@ -893,6 +893,10 @@ def generate(
         str | None,
         typer.Option(help="Only these of IMAGES: ids.txt, or folds.json#1,2.", show_default=False),
     ] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(help="Paint all walls in this style.", show_default="a mixture of styles"),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes.", show_default="one a core", min=1)
     ] = None,
@@ -917,6 +921,7 @@ def generate(
             size_px=size,
             images=images,
             image_ids=read_ids(image_ids) if image_ids else None,
+            style=style,
             workers=workers,
             ray=ray,
             resume=resume,
@@ -1021,6 +1026,10 @@ def prepare(
             show_default=False,
         ),
     ] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(help="Paint all walls in this style.", show_default="a mixture of styles"),
+    ] = None,
     encoder: Annotated[
         str, typer.Option(help="Texture encoder: a name, a safetensors file, or none.")
     ] = "texture",
@@ -1104,6 +1113,7 @@ def prepare(
             size_px=size,
             images=pictures,
             image_ids=read_ids(picture_ids) if picture_ids else None,
+            style=style,
         )
     if joins:
         from reassembly.matching.correlate import parse_proposing

@@ -11,8 +11,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import reassembly
+from reassembly.cli import app
 from reassembly.errors import InputError
 from reassembly.synthetic.dataset import generate, parse_pieces, split_of
 from reassembly.synthetic.labels import Labels
@@ -99,6 +101,21 @@ def test_resuming_another_data_set_is_refused(made):
     assert digest(made) == before
 
 
+def test_a_data_set_in_one_style_is_another_one(tmp_path):
+    call = ["generate", "--out", str(tmp_path / "set"), "--count", "1", "--pieces", "2"]
+    call += ["--size", "160", "--workers", "1"]
+    first = CliRunner().invoke(app, [*call, "--style", "lattice"])
+    assert first.exit_code == 0, first.output
+    manifest = json.loads((tmp_path / "set" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["preset"]["styles"] == {"lattice": 1.0}
+    again = CliRunner().invoke(app, [*call, "--style", "lattice", "--resume"])
+    assert again.exit_code == 0, again.output
+    for other in ([], ["--style", "linear"]):
+        refused = CliRunner().invoke(app, [*call, *other, "--resume"])
+        assert isinstance(refused.exception, InputError)
+        assert "another preset" in str(refused.exception)
+
+
 def test_an_existing_data_set_needs_resume_or_force(made, tmp_path):
     with pytest.raises(InputError, match="add --resume to complete it, or --force"):
         generate(made, workers=1, **SMALL)
@@ -153,6 +170,7 @@ def test_a_full_disk_leaves_no_broken_puzzle(made, tmp_path, monkeypatch):
         ({"workers": 0}, "0 workers"),
         ({"pieces": (200, 200)}, "do not fit"),
         ({"preset": "wood"}, "no preset"),
+        ({"style": "gothic"}, "no style"),
         ({"seed": -1}, "seed -1"),
         ({"images": "nowhere"}, "no such file or folder"),
     ],

@@ -159,6 +159,23 @@ def test_a_preset_chooses_the_style_of_its_walls_and_veils_them():
     )
 
 
+def test_a_recipe_may_ask_for_one_style():
+    wish = {"size_px": 160, "pieces": (2, 2)}
+    asked = make_puzzle(recipe("realistic", style="lattice", **wish), 5, 0)
+    own = replace(PRESETS["realistic"], styles={"lattice": 1.0})
+    assert same(asked, make_puzzle(recipe(own, **wish), 5, 0))
+    usual = make_puzzle(recipe("realistic", **wish), 5, 0)
+    assert not np.array_equal(asked.picture, usual.picture)
+    assert recipe("realistic", style=None) == recipe("realistic")
+
+
+def test_a_style_that_cannot_be_painted_is_refused(plain):
+    with pytest.raises(InputError, match=r"no style 'gothic'. Choose from first.*lattice"):
+        recipe(style="gothic")
+    with pytest.raises(InputError, match=r"for walls that are painted.*Leave out"):
+        recipe(style="lattice", images=plain)
+
+
 def test_strays_have_no_pose_and_lost_pieces_leave_the_rest_connected():
     preset = PRESETS["realistic"]
     wear = replace(preset.wear, strays=(0.0, 1.0), missing=(0.4, 0.5))

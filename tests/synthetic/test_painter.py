@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import inspect
 import time
 
@@ -146,8 +147,45 @@ def test_much_of_the_material_is_pale() -> None:
 
 def test_every_ornament_is_used_within_two_hundred_pictures() -> None:
     plans = [plan(205, 205, seed=seed) for seed in range(200)]
+    assert {p.style for p in plans} == STYLES.keys() - {"lattice"}
+    plans += [plan(205, 205, seed=seed, style="lattice") for seed in range(60)]
     assert frozenset().union(*(p.names for p in plans)) == ELEMENTS.keys()
-    assert {p.style for p in plans} == STYLES.keys()
+
+
+def test_a_lattice_is_painted_only_where_it_is_asked_for() -> None:
+    """A style that was added later leaves the walls of every seed as they were."""
+    assert list(STYLES)[-1] == "lattice" and STYLES["lattice"] == 0
+    earlier = {name: share for name, share in STYLES.items() if name != "lattice"}
+    for seed in range(300):
+        now, then = (np.random.default_rng([seed, 1]) for _ in range(2))
+        style = now.choice(list(STYLES), p=list(STYLES.values()))
+        assert style == then.choice(list(earlier), p=list(earlier.values()))
+        assert now.random() == then.random()
+    wall = hashlib.sha256(repr(plan(205, 205, seed=7)).encode()).hexdigest()
+    assert wall[:16] == "02a47c6212a00139"
+
+
+def test_a_lattice_shows_braids_flowers_and_dotted_frames_on_much_empty_ground() -> None:
+    plans = [plan(330, 330, seed=seed, style="lattice") for seed in range(40)]
+    shares = {
+        name: np.mean([name in p.names for p in plans])
+        for name in ("braid", "twist", "plait", "berries", "buds", "blossom", "blot", "foliage")
+    }
+    assert all(share > 0.03 for share in shares.values())
+    assert shares["blossom"] > 0.7 and shares["blot"] > 0.6
+    braids = [
+        e.place.width
+        for p in plans
+        for e in p.elements
+        if e.name in ("braid", "twist", "plait") and isinstance(e.place, Run)
+    ]
+    assert min(braids) > 15 and max(braids) < 50
+    bare = []
+    for seed in range(8):
+        picture = paint(256, seed=seed, mm_per_px=1.3, style="lattice").astype(int)
+        ground = np.median(picture.reshape(-1, 3), axis=0)
+        bare.append((np.abs(picture - ground).max(axis=2) < 40).mean())
+    assert np.median(bare) > 0.7
 
 
 @pytest.mark.parametrize("name", ELEMENTS)

@@ -193,3 +193,15 @@ def test_the_command_prepares_and_carries_on(tmp_path):
     prepare(tmp_path / "same", small(2), workers=1)
     assert contents(tmp_path / "pool") == contents(tmp_path / "same")
     assert "2 puzzles were there already" in CliRunner().invoke(app, call).output
+
+
+def test_a_pool_in_one_style_is_another_pool(tmp_path):
+    call = ["prepare", "--out", str(tmp_path / "pool"), "--encoder", "none", "--workers", "1"]
+    call += ["--count", "1", "--pieces", "2", "--size", "160"]
+    first = CliRunner().invoke(app, [*call, "--style", "lattice"])
+    assert first.exit_code == 0, first.output
+    again = CliRunner().invoke(app, [*call, "--style", "lattice"])
+    assert "1 puzzle were there already" in again.output
+    refused = CliRunner().invoke(app, call)
+    assert isinstance(refused.exception, InputError)
+    assert "another source" in str(refused.exception)

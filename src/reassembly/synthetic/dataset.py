@@ -72,6 +72,7 @@ def generate(
     size_px: int = 1024,
     images: str | PathLike[str] | Iterable[str | PathLike[str]] | None = None,
     image_ids: Collection[str] | None = None,
+    style: str | None = None,
     workers: int | None = None,
     ray: str | None = None,
     resume: bool = False,
@@ -86,11 +87,12 @@ def generate(
     Args:
         out: the folder to write.
         count: how many puzzles.
-        preset: see `make.recipe`, also for the next four.
+        preset: see `make.recipe`, also for the next five.
         pieces: how many a puzzle.
         size_px: side of the picture.
         images: pictures to cut.
         image_ids: only these of them.
+        style: in which all walls are painted.
         workers: processes; one a core by default, and none besides this one for 1.
         ray: address of a Ray cluster whose machines all see `out`, to work there instead.
         resume: keep the complete puzzles of an earlier run with the same arguments.
@@ -106,7 +108,9 @@ def generate(
         raise InputError(f"{workers} workers cannot work", "Ask for 1 or more")
     check_seed(seed)
     check_cluster(ray)
-    wanted = recipe(preset, pieces=pieces, size_px=size_px, images=images, image_ids=image_ids)
+    wanted = recipe(
+        preset, pieces=pieces, size_px=size_px, images=images, image_ids=image_ids, style=style
+    )
     folder = Path(out)
     _prepare(folder, _manifest(wanted, seed, count), resume, force)
     counts = {index: n for index in range(count) if (n := _pieces_in(folder, index)) is not None}

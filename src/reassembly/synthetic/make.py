@@ -159,6 +159,7 @@ def recipe(
     size_px: int = 1024,
     images: str | PathLike[str] | Iterable[str | PathLike[str]] | None = None,
     image_ids: Collection[str] | None = None,
+    style: str | None = None,
 ) -> Recipe:
     """Checks a wish and looks up its pictures.
 
@@ -168,11 +169,24 @@ def recipe(
         size_px: side of the square picture; pictures of another shape get the same area.
         images: see `pictures.find_pictures`; by default pictures are painted.
         image_ids: the only puzzles, or files, of `images` that may be used.
+        style: one of `painter.STYLES`, in which all walls are painted; by default as often each
+            as the preset says.
     """
     if isinstance(preset, str):
         if preset not in PRESETS:
             raise InputError(f"there is no preset {preset!r}", f"Choose from {', '.join(PRESETS)}")
         preset = PRESETS[preset]
+    if style is not None:
+        from reassembly.synthetic.painter import STYLES
+
+        if style not in STYLES:
+            raise InputError(f"there is no style {style!r}", f"Choose from {', '.join(STYLES)}")
+        if images is not None:
+            raise InputError(
+                "a style is for walls that are painted, not for pictures",
+                "Leave out the style, or the pictures",
+            )
+        preset = replace(preset, styles={style: 1.0})
     if not SIZES_PX[0] <= size_px <= SIZES_PX[1]:
         raise InputError(
             f"pictures of {size_px} px cannot be made",

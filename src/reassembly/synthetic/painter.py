@@ -32,8 +32,10 @@ STYLES: dict[str, float] = {
     "fourth": 0.18,
     "ceiling": 0.24,
     "linear": 0.21,
+    "lattice": 0.0,
 }
-"""The four Pompeian styles, ceilings and plain white walls, and how often each is painted."""
+"""The four Pompeian styles, ceilings, plain white walls and pale walls with a lattice, and
+how often each is painted: a lattice only where it is asked for."""
 
 DEFAULT_MM_PER_PX = 0.2
 LEAST_MM = 120.0

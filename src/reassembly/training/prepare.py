@@ -151,12 +151,15 @@ def made_puzzles(
     size_px: int = 1024,
     images: str | PathLike[str] | None = None,
     image_ids: Collection[str] | None = None,
+    style: str | None = None,
 ) -> Made:
     """Puzzles to be made; arguments as of `synthetic.make.recipe`."""
     if count < 1:
         raise InputError(f"{count} puzzles cannot be prepared", "Ask for a count of 1 or more")
     check_seed(seed)
-    wanted = recipe(preset, pieces=pieces, size_px=size_px, images=images, image_ids=image_ids)
+    wanted = recipe(
+        preset, pieces=pieces, size_px=size_px, images=images, image_ids=image_ids, style=style
+    )
     return Made(wanted, seed, count)
 
 

@@ -28,8 +28,13 @@ CORRECTION = 0.2
 """Weight of the loss of corrections."""
 JITTER_DEG, JITTER_ALONG_MM, JITTER_ACROSS_MM = 5.0, 6.0, 1.5
 """Crops lie so far off the middle of the break."""
-GAIN, SHADE, COLOUR = 0.1, 0.04, 0.015
+GAIN, SHADE, COLOUR = 0.12, 0.05, 0.02
 """How pieces photographed apart differ: brightness as a factor, as a summand, and of channels."""
+FADED, CONTRAST, TINT = 0.7, 0.3, 0.06
+"""How frescoes differ: share of the colour that fades at most, contrast as a factor, and of
+channels as a summand."""
+LOST_PX, LOST = 2, 0.3
+"""Rims of pieces shrink further by up to so many pixels, each with this probability."""
 JUDGED_PAIRS = 150
 SHOWN_AT_ONCE = 1024
 
@@ -165,9 +170,9 @@ def ranks(logits: Tensor, label: Tensor, pair: Tensor) -> Tensor:
 
 
 def _shown(pool: JoinPool, rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Crops of proposals, a little off the middle, turned over, mirrored and lit at random, and the
-    corrections that then hold. True ones are brought nearer to the truth by any share of the way:
-    real joins are few."""
+    """Crops of proposals, a little off the middle, turned over, mirrored, worn, faded and lit at
+    random, and the corrections that then hold. True ones are brought nearer to the truth by any
+    share of the way: real joins are few."""
     fixed, moving, motion, middle, across = (pool.tensors[n][rows] for n in CROP)
     correction = pool.tensors["correction"][rows]
     count, device = len(rows), rows.device
@@ -193,7 +198,8 @@ def _shown(pool: JoinPool, rows: Tensor, generator: torch.Generator) -> tuple[Te
     seen = torch.where(mirrored[:, :, None, None], seen.flip(3), seen)
     turn = torch.where(mirrored, -turn, turn)
     along_too = torch.where(mirrored, -shift[:, :1], shift[:, :1])
-    return _lit(seen, drawn(2, 5)), torch.cat([turn, along_too, shift[:, 1:]], dim=1)
+    seen = _lit(_faded(_shrunk(seen, drawn(2, LOST_PX)), drawn(5)), drawn(2, 5))
+    return seen, torch.cat([turn, along_too, shift[:, 1:]], dim=1)
 
 
 def nearer(
@@ -216,6 +222,34 @@ def _about(correction: Tensor, offset: Tensor) -> Tensor:
     c, s = correction[:, 0].cos() - 1, correction[:, 0].sin()
     x, y = offset.unbind(-1)
     return correction + torch.stack([torch.zeros_like(c), c * x + s * y, c * y - s * x], dim=-1)
+
+
+def _shrunk(seen: Tensor, chance: Tensor) -> Tensor:
+    """Crops (K, 8, H, W) whose pieces have lost more of their rims, by numbers (K, 2, `LOST_PX`) up
+    to 1."""
+    count, _, height, width = seen.shape
+    pieces = seen.view(count, 2, 4, height, width)
+    cover = pieces[:, :, 3]
+    left = cover
+    for k in range(chance.shape[2]):
+        smaller = -F.max_pool2d(-left, 3, 1, 1)
+        left = torch.where((chance[:, :, k] < LOST)[..., None, None], smaller, left)
+    share = left / cover.clamp_min(1e-3)
+    return (pieces * share[:, :, None]).flatten(1, 2)
+
+
+def _faded(seen: Tensor, chance: Tensor) -> Tensor:
+    """Crops (K, 8, H, W) of frescoes that have faded differently, both pieces alike, by numbers (K,
+    5) up to 1."""
+    count, _, height, width = seen.shape
+    pieces = seen.view(count, 2, 4, height, width)
+    colours, cover = pieces[:, :, :3], pieces[:, :, 3:]
+    even = (2 * chance - 1)[:, None, :, None, None]
+    grey = colours.mean(dim=2, keepdim=True)
+    left = 1 - FADED * chance[:, None, 4:, None, None] ** 2
+    colours = (grey + left * (colours - grey)) * (1 + CONTRAST * even[:, :, :1])
+    colours = colours + TINT * even[:, :, 1:4] * cover
+    return torch.cat([colours, cover], dim=2).flatten(1, 2)
 
 
 def _lit(seen: Tensor, chance: Tensor) -> Tensor:

@@ -902,6 +902,271 @@ def _upper_zone(wall: Wall, box: Box) -> None:
             wall.motif(x + side * (half + room / 2), y + 0.1 * part.height, room, ("sprig", "vase"))
 
 
+def lattice(wall: Wall) -> None:
+    """A pale wall with very little on it: braids that cross at flowers, thin frames between."""
+    box, scheme, rng = wall.box, wall.scheme, wall.rng
+    wall.fill(box, scheme.field)
+    size = float(np.clip(wall.scale / 1.6, 0.5, 1.4))
+    brush = _Lattice.draw(wall, size)
+    turn = brush.turn
+    cos, sin = math.cos(turn), math.sin(turn)
+    half = 0.5 * math.hypot(box.width, box.height)
+    middle = np.array(box.centre)
+    across, down = brush.pitch
+    shift = rng.uniform(-0.5, 0.5, 2) * brush.pitch
+    reach = 0.5 * math.hypot(across, down)
+
+    def at(u: float, v: float) -> tuple[float, float]:
+        x, y = middle + shift + (u * cos - v * sin, u * sin + v * cos)
+        return float(x), float(y)
+
+    def near(x: float, y: float) -> bool:
+        return box.x0 - reach < x < box.x1 + reach and box.y0 - reach < y < box.y1 + reach
+
+    if wall.chance(0.3):
+        _wall_band(wall, size, turn)
+    columns, rows = (math.ceil((half + pitch) / pitch) for pitch in brush.pitch)
+    for j in range(-rows, rows + 1):
+        for i in range(-columns, columns + 1):
+            node, right, below = (
+                at((i + k) * across, (j + m) * down) for k, m in ((0, 0), (1, 0), (0, 1))
+            )
+            for end, wanted in ((right, brush.ways != "down"), (below, brush.ways != "across")):
+                if wanted and near((node[0] + end[0]) / 2, (node[1] + end[1]) / 2):
+                    brush.lane(wall, node, end)
+            if brush.node and near(*node):
+                ink = brush.flower if wall.chance(0.85) else scheme.line
+                brush.spot(wall, brush.node, *node, brush.node_size, ink)
+    for j in range(-rows, rows + 1):
+        for i in range(-columns, columns + 1):
+            x, y = at((i + 0.5) * across, (j + 0.5) * down)
+            if near(x, y):
+                brush.cell(wall, x, y)
+
+
+@dataclass
+class _Lattice:
+    """The manner of one lattice: the same all over a wall."""
+
+    size: float
+    """What lengths of real walls are multiplied by on this one."""
+    pitch: tuple[float, float]
+    """Width and height of a cell."""
+    turn: float
+    ways: str
+    """Whether braids run `across`, `down`, or `both`."""
+    lanes: tuple[str, ...]
+    """A braid and what grows beside it."""
+    width: float
+    """Of a braid with its berries."""
+    node: str
+    """What lies on crossings; empty for nothing."""
+    node_size: float
+    flower: Colour
+    ink: Colour
+    leaf: Colour
+    line: float
+    margin: float
+    """From the middle of a braid to the frame beside it."""
+    dot: float
+    frame: str
+    """One of `FRAMES`; empty for none."""
+    strokes: bool
+    """Whether a short stroke grows out of every corner."""
+    ring: float
+    """Of a green ring in every cell, in half cells; 0 for none."""
+    fillings: tuple[float, float, float, float]
+    """How often a cell has stems, foliage, flowers, a figure."""
+
+    @classmethod
+    def draw(cls, wall: Wall, size: float) -> _Lattice:
+        """Throw the dice for a wall."""
+        rng, scheme = wall.rng, wall.scheme
+        long = float(rng.uniform(140, 460)) * size
+        strand = wall.pick(("braid", "braid", "braid", "twist", "twist", "plait", "ribbon", "line"))
+        beside = wall.pick(("berries", "berries", "buds", ""))
+        plain = strand in ("ribbon", "line")
+        width = float(rng.uniform(20, 40) if strand != "line" else rng.uniform(2.5, 7)) * size
+        lean = float(rng.random())
+        turn = float(rng.normal(0, 0.02))
+        if lean < 0.28:
+            turn += math.pi / 4 * float(rng.uniform(0.7, 1.3))
+        elif lean < 0.38:
+            turn += float(rng.uniform(0, math.pi))
+        wash = float(rng.uniform(0, 0.16))
+
+        def washed(colour: Colour, amount: float = 1.0) -> Colour:
+            return vary(mix(colour, scheme.field, amount * wash), rng)
+
+        return cls(
+            size=size,
+            pitch=(long, long * float(rng.uniform(0.65, 1.25))),
+            turn=turn,
+            ways=wall.pick(("both", "both", "both", "both", "across", "down")),
+            lanes=(strand,) if plain or not beside else (strand, beside),
+            width=width,
+            node=wall.pick(("blossom",) * 5 + (wall.flower, "")),
+            node_size=float(rng.uniform(26, 58)) * size,
+            flower=washed(scheme.motifs[1], 1.2),
+            ink=washed(scheme.motifs[0]),
+            leaf=washed(scheme.motifs[2], 1.3),
+            line=float(rng.uniform(2.4, 5.5)) * size,
+            margin=float(rng.uniform(0.6, 1.8)) * max(width, 22 * size),
+            dot=float(rng.uniform(7, 16)) * size,
+            frame=wall.pick(("box", "box", "box", "box", "twin", "cut", "diamond", "")),
+            strokes=wall.chance(0.3),
+            ring=float(rng.uniform(0.6, 1.1)) if wall.chance(0.3) else 0.0,
+            fillings=(
+                float(rng.uniform(0.1, 0.9)),
+                float(rng.uniform(0.05, 0.55)),
+                float(rng.uniform(0.1, 0.8)),
+                float(rng.uniform(0, 0.5)),
+            ),
+        )
+
+    def lane(self, wall: Wall, a: tuple[float, float], b: tuple[float, float]) -> None:
+        """A braid from crossing to crossing."""
+        gap = 0.32 * self.node_size if self.node else 0.0
+        run = Run(*a, *b, self.width)
+        (x0, y0), (x1, y1) = run.place(np.array([gap, run.length - gap]), 0.0).tolist()
+        for name in self.lanes:
+            lane = Run(x0, y0, x1, y1, self.width)
+            wall.add(name, lane, self.ink, self.ink, self.ink)
+
+    def spot(self, wall: Wall, name: str, x: float, y: float, size: float, colour: Colour) -> None:
+        """A flower on the ground."""
+        size *= float(wall.rng.uniform(0.85, 1.15))
+        shade = mix(colour, GREY, 0.4)
+        spot = Spot(x, y, size, float(wall.rng.uniform(0, math.tau)))
+        wall.add(name, spot, colour, shade, lighter(wall.scheme.field, 0.3))
+
+    def cell(self, wall: Wall, x: float, y: float) -> None:
+        """A frame with round dots at its corners, and perhaps something in it."""
+        rng = wall.rng
+        wide, high = (0.5 * pitch - self.margin for pitch in self.pitch)
+        if min(wide, high) < 9 * self.size:
+            if wall.chance(0.4):
+                self.spot(wall, "blossom", x, y, 0.6 * self.node_size, self.flower)
+            return
+        cos, sin = math.cos(self.turn), math.sin(self.turn)
+
+        def at(u: float, v: float) -> tuple[float, float]:
+            """A point for fractions of the half width and height."""
+            return x + u * wide * cos - v * high * sin, y + u * wide * sin + v * high * cos
+
+        if self.frame:
+            self._framed(wall, [at(u, v) for u, v in FRAMES[self.frame]])
+            inside = 1 - 5 * self.line / min(wide, high)
+            if self.frame == "twin" and inside > 0.3:
+                self._framed(
+                    wall, [at(inside * u, inside * v) for u, v in FRAMES["box"]], 0.6, False
+                )
+        stems, leaves, flowers, figures = (wall.chance(share) for share in self.fillings)
+        room = min(wide, high)
+        if self.ring:
+            wall.add("line", Ring(x, y, self.ring * room, 1.4 * self.line), self.leaf)
+        if stems:
+            name = wall.pick(("stem", "stem", "vine"))
+            for _ in range(int(rng.integers(1, 4))):
+                px, py = at(*rng.uniform(-0.6, 0.6, 2).tolist())
+                length = float(rng.uniform(0.7, 1.6)) * room
+                spot = Spot(px, py, length, float(rng.uniform(0, math.tau)))
+                wall.add(name, spot, self.leaf, self.flower, self.ink)
+        if leaves:
+            px, py = at(*rng.uniform(-0.5, 0.5, 2).tolist())
+            tones = (self.flower, self.leaf) if wall.chance(0.6) else (self.ink, self.ink)
+            spot = Spot(px, py, float(np.clip(rng.uniform(0.5, 1.3) * room, 30, 190)))
+            wall.add("foliage", spot, *tones, mix(self.leaf, wall.scheme.field, 0.3))
+        if flowers:
+            for _ in range(int(rng.integers(1, 4))):
+                u, v = rng.uniform(-0.75, 0.75, 2).tolist()
+                size = float(rng.uniform(0.6, 1.1)) * self.node_size
+                self.spot(wall, "blossom", *at(u, v), min(size, 0.9 * room), self.flower)
+        if figures and room > 32 * self.size:
+            first, second, third = wall.scheme.motifs
+            ground = wall.scheme.field
+            tints = (OCHRE, first, second) if wall.chance(0.5) else (second, third, first)
+            washed = [mix(tint, ground, 0.35) for tint in tints]
+            name = wall.pick(WASHED)
+            px, py = at(*rng.uniform(-0.3, 0.3, 2).tolist())
+            if name == "garland":
+                swag = Box(px - 0.7 * room, py - 0.3 * room, px + 0.7 * room, py + 0.2 * room)
+                wall.add(name, swag, self.leaf, self.flower, self.ink)
+            else:
+                spot = Spot(
+                    px,
+                    py,
+                    float(np.clip(rng.uniform(0.9, 1.7) * room, 20, 190)),
+                    self.turn if abs(self.turn) < 0.2 else float(rng.normal(0, 0.2)),
+                    wall.chance(0.5),
+                )
+                wall.add(name, spot, *washed)
+
+    def _framed(
+        self,
+        wall: Wall,
+        corners: Sequence[tuple[float, float]],
+        share: float = 1.0,
+        dots: bool = True,
+    ) -> None:
+        line = share * self.line
+        for a, b in zip(corners, [*corners[1:], corners[0]], strict=True):
+            wall.add("line", Run(*a, *b, line), self.ink)
+        middle = np.mean(corners, axis=0)
+        for corner in corners if dots else ():
+            wall.add("blot", Spot(*corner, self.dot), self.ink, wall.scheme.line)
+            if self.strokes:
+                away = np.array(corner) - middle
+                away *= 1.6 * self.dot / max(float(np.linalg.norm(away)), 1e-9)
+                tip = np.array(corner) + away
+                stroke = Run(*corner, float(tip[0]), float(tip[1]), 0.8 * line)
+                wall.add("line", stroke, self.ink)
+
+
+WASHED = ("bird", "flying_bird", "swan", "deer", "leopard", "dolphin", "floating_figure", "garland")
+"""What is painted in the cells of a lattice, in thin colours."""
+
+FRAMES: dict[str, tuple[tuple[float, float], ...]] = {
+    "box": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+    "twin": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+    "diamond": ((0, -1), (1, 0), (0, 1), (-1, 0)),
+    "cut": (
+        (-0.6, -1),
+        (0.6, -1),
+        (1, -0.6),
+        (1, 0.6),
+        (0.6, 1),
+        (-0.6, 1),
+        (-1, 0.6),
+        (-1, -0.6),
+    ),
+}
+"""Corners of the frames in a lattice, in half widths and heights of a cell."""
+
+
+def _wall_band(wall: Wall, size: float, turn: float) -> None:
+    """A broad band or an ochre border along one side of a lattice, wherever it ends."""
+    box, scheme, rng = wall.box, wall.scheme, wall.rng
+    middle, half = np.array(box.centre), 0.6 * math.hypot(box.width, box.height)
+    heading = turn + math.pi / 2 * int(rng.integers(4))
+    along = np.array([math.cos(heading), math.sin(heading)])
+    off = np.array([-along[1], along[0]])
+    centre = middle + off * rng.uniform(0.1, 0.5) * min(box.width, box.height)
+    (x0, y0), (x1, y1) = ((centre + end * half * along).tolist() for end in (-1, 1))
+    width = float(rng.uniform(18, 60)) * size
+    band = Run(x0, y0, x1, y1, width)
+    if wall.chance(0.6):
+        wall.add("ragged_band", band, scheme.dado, scheme.field)
+        return
+    ground, ink, accent = scheme.border
+    wall.add("ragged_band", band, mix(ground, scheme.field, 0.2), scheme.field)
+    wall.add(wall.pick(BORDERS), replace(band, width=0.72 * width), ink, accent, ink)
+    thin = float(rng.uniform(1.8, 4)) * size
+    for share in (-0.66, -0.5, 0.5, 0.66):
+        dx, dy = (share * width * off).tolist()
+        wall.add("line", Run(x0 + dx, y0 + dy, x1 + dx, y1 + dy, thin), ink)
+
+
 LAYOUTS: dict[str, Callable[[Wall], None]] = {
     "first": first,
     "second": second,
@@ -909,4 +1174,5 @@ LAYOUTS: dict[str, Callable[[Wall], None]] = {
     "fourth": fourth,
     "ceiling": ceiling,
     "linear": linear,
+    "lattice": lattice,
 }

@@ -29,12 +29,18 @@ from reassembly.synthetic.paint.palettes import darker, lighter, mix
 __all__ = [
     "arches",
     "bead_and_reel",
+    "berries",
+    "blossom",
+    "blot",
+    "braid",
+    "buds",
     "candelabrum",
     "circles",
     "corner_tuft",
     "disc",
     "double_line",
     "egg_and_dart",
+    "foliage",
     "garland",
     "guilloche",
     "hearts",
@@ -45,18 +51,26 @@ __all__ = [
     "meander",
     "medallion",
     "palmettes",
+    "plait",
+    "ragged_band",
     "ribbon",
     "rosette",
     "scale_pattern",
     "sprig",
     "star_flower",
+    "stem",
     "tendril",
+    "twist",
+    "vine",
     "wave",
 ]
 
 Track = Run | Ring
 Colours = Sequence[Colour]
 Rng = np.random.Generator
+
+BRAID = 1.35
+"""The repeat of braids and of what grows beside them, in widths."""
 
 
 def line(canvas: Canvas, track: Track, colours: Colours, rng: Rng) -> None:
@@ -133,6 +147,91 @@ def ribbon(canvas: Canvas, track: Track, colours: Colours, rng: Rng) -> None:
         [track.place(buds, side * 0.9), track.place(buds + 0.06 * period, side * 0.4)], 1
     )
     canvas.line(stalks, 0.035 * track.width, colours[0])
+
+
+def braid(canvas: Canvas, track: Track, colours: Colours, rng: Rng) -> None:
+    """A rope of single slanting strokes, each laid beside the last; room for berries is left."""
+    count, period = track.cells(BRAID)
+    u = np.linspace(0, 1, 15)
+    shape = 0.21 * np.cos(math.pi * np.clip(1.3 * u - 0.15, 0, 1))
+    press = 0.05 + 0.1 * np.sin(math.pi * u) ** 0.5
+    starts = np.arange(-1, count)[:, None] + rng.normal(0, 0.05, (count + 1, 1))
+    length = 1.9 + rng.normal(0, 0.07, (count + 1, 1))
+    s = np.clip((starts + 0.1 + u * length) * period, 0, track.length)
+    t = shape * (1 + rng.normal(0, 0.08, (count + 1, 1))) + rng.normal(0, 0.012, (count + 1, 1))
+    canvas.brush(track.place(s, t), press * track.width, colours[0])
+
+
+def twist(canvas: Canvas, track: Track, colours: Colours, rng: Rng) -> None:
+    """Two strands that cross again and again; room for berries is left."""
+    _strands(canvas, track, colours, (0.0, math.pi), rng)
+
+
+def plait(canvas: Canvas, track: Track, colours: Colours, rng: Rng) -> None:
+    """Three strands that cross again and again; room for berries is left."""
+    _strands(canvas, track, colours, (0.0, math.tau / 3, 2 * math.tau / 3), rng)
+
+
+def _strands(
+    canvas: Canvas, track: Track, colours: Colours, phases: Sequence[float], rng: Rng
+) -> None:
+    count, period = track.cells(BRAID)
+    u = np.linspace(0, count, 16 * count + 1)
+    for phase in phases:
+        swing = 0.22 * (1 + 0.06 * np.sin(0.9 * u + rng.uniform(0, math.tau)))
+        turn = math.pi * u + phase
+        press = 0.095 + 0.045 * np.cos(turn + 0.7) ** 2
+        path = track.place(u * period, swing * np.cos(turn))
+        canvas.brush(path, press * track.width, colours[0])
+
+
+def berries(canvas: Canvas, track: Track, colours: Colours, rng: Rng) -> None:
+    """Pairs of round berries on either side of a braid."""
+    count, period = track.cells(BRAID)
+    s = (np.arange(count) + 0.5) * period
+    for side in (-1, 1):
+        at = s + rng.normal(0, 0.05 * period, count)
+        centres = track.place(at, side * (0.4 + rng.normal(0, 0.02, count)))
+        canvas.fill(_blots(centres, 0.11 * track.width, rng), colours[0])
+        if rng.random() < 0.6:
+            shade = darker(colours[0], 0.2)
+            canvas.dots(centres + 0.025 * track.width, 0.05 * track.width, shade)
+
+
+def buds(canvas: Canvas, track: Track, colours: Colours, rng: Rng) -> None:
+    """Heart-shaped leaves on short stalks, left and right of a braid in turn."""
+    count, period = track.cells(BRAID)
+    number = 2 * count
+    s = (np.arange(number) + 0.5) * period / 2 + rng.normal(0, 0.03 * period, number)
+    side = np.where(np.arange(number) % 2, 1.0, -1.0)
+    lean = rng.normal(0.05, 0.04, number) * period
+    foot, tip = track.place(s, 0.22 * side), track.place(s + lean, 0.34 * side)
+    canvas.line(np.stack([foot, tip], 1), 0.035 * track.width, colours[0])
+    angle = np.linspace(0, math.tau, 14, endpoint=False)
+    along = (0.13 * np.cos(angle) - 0.05 * np.cos(2 * angle)) * track.width
+    across = 0.075 * np.sin(angle)
+    hearts = track.place((s + lean)[:, None] + 0.55 * along, side[:, None] * (0.41 + 0.9 * across))
+    canvas.fill(hearts, colours[0])
+
+
+def ragged_band(canvas: Canvas, track: Track, colours: Colours, rng: Rng) -> None:
+    """A broad band laid on quickly: uneven edges, and paler where the brush ran dry."""
+    steps = max(8, math.ceil(track.length / 1.5))
+    s = np.linspace(0, track.length, steps)
+    waves = math.tau / rng.uniform(4, 90, (2, 7)), rng.uniform(0, math.tau, (2, 7))
+    edges = [
+        sign * 0.5 + 0.012 * np.sin(s[:, None] * waves[0][k] + waves[1][k]).sum(axis=1)
+        for k, sign in enumerate((-1, 1))
+    ]
+    outline = [track.place(s, edges[0]), track.place(s, edges[1])[::-1]]
+    canvas.fill(np.vstack(outline), colours[0])
+    for k in range(5):
+        a, b = np.sort(rng.uniform(0, track.length, 2))
+        part = np.linspace(a, b, max(4, math.ceil((b - a) / 4)))
+        t = rng.uniform(-0.38, 0.38) + 0.02 * np.sin(part * waves[0][0, k])
+        shade = mix(colours[0], colours[1], rng.uniform(0.08, 0.3))
+        width = rng.uniform(0.03, 0.14) * np.sin(math.pi * np.linspace(0.03, 0.97, len(part)))
+        canvas.brush(track.place(part, t), width * track.width, shade)
 
 
 def tendril(canvas: Canvas, track: Track, colours: Colours, rng: Rng) -> None:
@@ -302,6 +401,90 @@ def scale_pattern(canvas: Canvas, box: Box, colours: Colours, rng: Rng) -> None:
 def disc(canvas: Canvas, spot: Spot, colours: Colours, rng: Rng) -> None:
     """A plain disc; `size` is its diameter."""
     canvas.dots(spot.place([(0, 0)]), spot.size / 2, colours[0])
+
+
+def blot(canvas: Canvas, spot: Spot, colours: Colours, rng: Rng) -> None:
+    """A dab of the brush, roughly round; `size` is its diameter."""
+    centre = spot.place([(0, 0)])
+    canvas.fill(_blots(centre, spot.size / 2, rng), colours[0])
+    if rng.random() < 0.5:
+        inner = centre + rng.normal(0, 0.08, 2) * spot.size
+        canvas.fill(_blots(inner, 0.28 * spot.size, rng), mix(colours[0], colours[-1], 0.25))
+
+
+def blossom(canvas: Canvas, spot: Spot, colours: Colours, rng: Rng) -> None:
+    """A flower of soft lobes around a bare round middle; colours are lobes, shade, ground."""
+    petals, ring = _petals(rng, 6, 9)
+    size, ink = spot.size, colours[0]
+    radius = 0.43 * size / petals**0.6 * rng.uniform(0.85, 1.05)
+    out = (0.47 - radius / size) * rng.normal(1, 0.05, (petals, 1))
+    hole = rng.uniform(0.13, 0.19)
+    canvas.dots(spot.place([(0, 0)]), (hole + 0.09) * size, ink)
+    for k in range(petals):
+        shade = mix(ink, colours[1], rng.uniform(0, 0.35))
+        lobe = spot.place(out[k : k + 1] * ring[k])
+        canvas.fill(_blots(lobe, radius * rng.uniform(0.85, 1.12), rng), shade)
+    canvas.fill(_blots(spot.place([(0, 0)]), hole * size, rng), colours[2])
+
+
+def stem(canvas: Canvas, spot: Spot, colours: Colours, rng: Rng) -> None:
+    """A bare bent stem across the spot, thick at its foot; `size` is its length."""
+    path = _bent(rng)
+    width = np.linspace(1.0, rng.uniform(0.35, 0.9), len(path)) * rng.uniform(0.018, 0.05)
+    canvas.brush(spot.place(path), width * spot.size, colours[0])
+
+
+def vine(canvas: Canvas, spot: Spot, colours: Colours, rng: Rng) -> None:
+    """A bent stem with a few long leaves and perhaps berries; `size` is its length."""
+    path = _bent(rng)
+    canvas.brush(spot.place(path), np.linspace(0.025, 0.01, len(path)) * spot.size, colours[0])
+    roots = path[rng.integers(3, len(path) - 1, int(rng.integers(4, 10)))]
+    angle = rng.uniform(-1.2, 1.2, len(roots)) + np.where(rng.random(len(roots)) < 0.5, 0, math.pi)
+    length = rng.uniform(0.09, 0.2, (len(roots), 1))
+    tips = roots + length * np.stack([np.cos(angle), np.sin(angle)], -1)
+    shade = mix(colours[0], colours[1], 0.3 * rng.random())
+    plump = rng.uniform(0.2, 0.45)
+    canvas.fill(leaves(spot.place(roots), spot.place(tips), plump), shade)
+    if rng.random() < 0.4:
+        canvas.dots(spot.place(tips[::2]), 0.022 * spot.size, colours[2])
+
+
+def foliage(canvas: Canvas, spot: Spot, colours: Colours, rng: Rng) -> None:
+    """A loose bunch of broad leaves, washed in and run together; `size` is its width."""
+    count = int(rng.integers(5, 11))
+    spread, middle = rng.uniform(0.8, 2.6), rng.uniform(0, math.tau)
+    angle = middle + np.linspace(-spread, spread, count) + rng.normal(0, 0.16, count)
+    bend = rng.normal(0, 0.35, count)
+    reach = rng.uniform(0.26, 0.48, count)
+    for k in rng.permutation(count):
+        ways = angle[k] + bend[k] * np.array([0.0, 0.5, 1.2])
+        points = np.stack([np.cos(ways), np.sin(ways)], -1) * (
+            reach[k] * np.array([0.08, 0.55, 1.0])[:, None]
+        )
+        path = spline(points, steps=8)
+        press = np.sin(math.pi * np.linspace(0.12, 0.97, len(path))) ** 0.8
+        shade = mix(colours[0], colours[1 + k % 2], rng.uniform(0, 0.75))
+        canvas.brush(spot.place(path), rng.uniform(0.07, 0.16) * press * spot.size, shade)
+        if rng.random() < 0.5:
+            vein = spot.place(path[2:-2])
+            canvas.line(vein, 0.012 * spot.size, darker(shade, 0.15))
+
+
+def _bent(rng: Rng) -> Floats:
+    """A bow or a double bend of length 1 around the origin."""
+    bow = rng.uniform(0.06, 0.26) * (1 if rng.random() < 0.5 else -1)
+    back = bow * (rng.uniform(0.7, 1.0) if rng.random() < 0.8 else rng.uniform(-0.8, 0))
+    return spline([(-0.5, 0), (-0.18, bow), (0.18, back), (0.5, 0)], steps=8)
+
+
+def _blots(centres: Floats, radius: float, rng: Rng) -> Floats:
+    """(K, 16, 2): roughly round dabs."""
+    angle = np.linspace(0, math.tau, 16, endpoint=False)
+    phase = rng.uniform(0, math.tau, (2, len(centres), 1))
+    ripple = 1 + 0.08 * np.sin(2 * angle + phase[0]) + 0.06 * np.sin(3 * angle + phase[1])
+    around = np.stack([np.cos(angle), np.sin(angle)], -1)
+    shapes: Floats = centres[:, None] + radius * ripple[..., None] * around
+    return shapes
 
 
 def rosette(canvas: Canvas, spot: Spot, colours: Colours, rng: Rng) -> None:
