@@ -79,11 +79,7 @@ def hands(visitor: Hands) -> Hands:
     hands = visitor
     hands.open_project("Demo")
     hands.switch_to(PAINTED)
-    hands.page.get_by_role("button", name="Branch this hypothesis").first.click()
-    before = hands.hypothesis
-    hands.page.keyboard.press("Enter")
-    hands.until("(before) => !location.hash.endsWith(before)", before)
-    hands.settle()
+    hands.branch()
     return hands
 
 

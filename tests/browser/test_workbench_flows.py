@@ -10,13 +10,11 @@ import shutil
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
-import psutil
 import pytest
 from PIL import Image
 
@@ -28,6 +26,7 @@ from tests.browser.workbench import (
     bring_in,
     choose_method,
     cut_outs,
+    held_workers,
     meet,
     solve,
     wait_solved,
@@ -321,7 +320,9 @@ def test_hands_never_move_a_solvers_attempt(hands: Hands, drawn: Puzzle) -> None
     page = hands.page
     thumbs = page.locator(".thumb-button")
     thumbs.first.focus()
-    for left in (4, 3, 2):
+    # All but one lie on the board, so that whatever the solver joins first, one of them is in it.
+    # The first attempt stays for a while; the last one is gone before anybody can grab it.
+    for left in (4, 3, 2, 1):
         page.keyboard.press("Enter")
         hands.until("(n) => document.querySelectorAll('.thumb-button').length === n", left)
     hands.wait_saved()
@@ -330,14 +331,12 @@ def test_hands_never_move_a_solvers_attempt(hands: Hands, drawn: Puzzle) -> None
     page.keyboard.press("Escape")
     choose_method(hands, "joins")
     solve(hands)
-    page.get_by_text("attempt, not yet placed").wait_for(timeout=90_000)
-    hands.until(
-        "(n) => window.reassembly.board.items.some((i) => n.includes(i.piece.name))", [*lay]
-    )
+    hands.until("() => document.querySelector('.preview-banner.attempt') !== null", limit_s=90)
 
     with held_workers(hands.server):
-        assert page.get_by_text("attempt, not yet placed").is_visible(), "the solver was too quick"
+        # What it had said before it was held, even that it is done, is heard first.
         hands.settle()
+        assert page.get_by_text("attempt, not yet placed").is_visible(), "the solver was too quick"
 
         # What is grabbed in the attempt stays, whether it lies on the board or in the tray.
         name = min(hands.boxes().keys() & lay.keys())
@@ -401,22 +400,6 @@ def bounds(thing: Locator) -> Box:
     assert found is not None
     x, y = found["x"], found["y"]
     return x, y, x + found["width"], y + found["height"]
-
-
-@contextmanager
-def held_workers(server: Server) -> Iterator[None]:
-    """Stops what solves, so that its attempt stays for as long as a test looks at it."""
-    assert server.process is not None
-    workers = psutil.Process(server.process.pid).children(recursive=True)
-    for worker in workers:
-        worker.suspend()
-    try:
-        yield
-    finally:
-        for worker in workers:
-            # The server may have ended one by now.
-            with suppress(psutil.NoSuchProcess):
-                worker.resume()
 
 
 def solve_quickly(hands: Hands) -> None:

@@ -22,6 +22,7 @@ from tests.browser.workbench import (
     bring_in,
     choose_method,
     cut_outs,
+    held_workers,
     meet,
     solve,
     wait_solved,
@@ -288,8 +289,11 @@ def test_islands_lie_apart_in_attempts_and_in_the_answer(
     page.get_by_text("A solver’s attempt").wait_for(timeout=120_000)
     most = 0
     while page.get_by_text("A solver’s attempt").is_visible():
-        most = max(most, lie_apart(hands))
-        page.wait_for_timeout(100)
+        # Held while it is looked at, the solver is not done before both objects were seen.
+        with held_workers(server):
+            page.wait_for_timeout(100)
+            most = max(most, lie_apart(hands))
+        page.wait_for_timeout(50)
     wait_solved(hands)
     hands.settle()
     assert most >= 2 and lie_apart(hands) >= 2

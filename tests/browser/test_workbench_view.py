@@ -382,10 +382,7 @@ def test_another_hypothesis_comes_into_view(hands: Hands) -> None:
         assert box["x"] < x < box["x"] + box["width"] and box["y"] < y < box["y"] + box["height"]
     # What is in view already leaves the view as it is.
     shown = page.evaluate("window.reassembly.board.camera")
-    page.get_by_role("button", name="Branch this hypothesis").first.click()
-    page.keyboard.press("Enter")
-    hands.until("(before) => !location.hash.endsWith(before)", hands.hypothesis)
-    hands.settle()
+    hands.branch()
     assert page.evaluate("window.reassembly.board.camera") == shown
     page.get_by_label("Hypothesis", exact=True).select_option(here)
     hands.until("(camera) => window.reassembly.board.camera.x_mm > camera.x_mm + 100", shown)

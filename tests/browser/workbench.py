@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 from PIL import Image
 
 if TYPE_CHECKING:
@@ -253,20 +255,23 @@ class Hands:
         self.page.wait_for_url(re.compile("/h/"))
 
     def switch_to(self, hypothesis: str) -> None:
-        before, shown = self.hypothesis, self.page.get_by_label("Hypothesis", exact=True)
-        shown.select_option(label=hypothesis)
-        self.until("(before) => !location.hash.endsWith(before)", before)
-        # The address is first; what is shown comes from the server.
-        shows(shown, self.hypothesis)
-        self.settle()
+        before = self.hypothesis
+        self.page.get_by_label("Hypothesis", exact=True).select_option(label=hypothesis)
+        self._arrive(before)
 
-    def branch(self, name: str) -> None:
-        """Branches the open hypothesis, and goes there."""
+    def branch(self, name: str = "") -> None:
+        """Branches the open hypothesis, and goes there. `name`: another than the one offered."""
         self.page.get_by_role("button", name="Branch this hypothesis").first.click()
         self.page.keyboard.type(name)
         before = self.hypothesis
         self.page.keyboard.press("Enter")
+        self._arrive(before)
+
+    def _arrive(self, before: str) -> None:
+        """Until another hypothesis than `before` is shown."""
         self.until("(before) => !location.hash.endsWith(before)", before)
+        # The address is first; what is shown comes from the server.
+        shows(self.page.get_by_label("Hypothesis", exact=True), self.hypothesis)
         self.settle()
 
     def delete_hypothesis(self, name: str) -> None:
@@ -378,3 +383,19 @@ def solve(hands: Hands) -> None:
 def wait_solved(hands: Hands, limit_s: float = 120) -> None:
     hands.page.locator(".proposal").first.wait_for(timeout=limit_s * 1000)
     hands.wait_saved()
+
+
+@contextmanager
+def held_workers(server: Server) -> Iterator[None]:
+    """Stops what solves, so that its attempt stays for as long as a test looks at it."""
+    assert server.process is not None
+    workers = psutil.Process(server.process.pid).children(recursive=True)
+    for worker in workers:
+        worker.suspend()
+    try:
+        yield
+    finally:
+        for worker in workers:
+            # The server may have ended one by now.
+            with suppress(psutil.NoSuchProcess):
+                worker.resume()
