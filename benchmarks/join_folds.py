@@ -49,7 +49,7 @@ from reassembly.matching.evidence import NAMES
 from reassembly.matching.verifier import JoinJudge, JoinVerifier
 from reassembly.metrics import score
 from reassembly.metrics.reliability import reliability_text
-from reassembly.training.joins import FALSE, TRUE, JoinPool
+from reassembly.training.joins import FALSE, TRUE, JoinPool, searched
 from reassembly.training.judging import (
     JudgeSettings,
     best_of_pairs,
@@ -172,7 +172,8 @@ def main() -> None:
         return
     if arguments.ship:
         lights = [JoinPool.load(path) for path in arguments.light]
-        ship(arguments.ship, real, of_row, mades, lights, verifiers, settings)
+        folders = [arguments.real, *arguments.made]
+        ship(arguments.ship, real, of_row, mades, lights, verifiers, settings, folders)
         return
     rows, found, judged, touching = [], [], [], 0
     for fold in range(len(folds)):
@@ -287,6 +288,7 @@ def ship(
     lights: Sequence[JoinPool],
     verifiers: Verifiers,
     settings: JudgeSettings,
+    folders: Sequence[Path],
 ) -> None:
     """Writes what the solver uses: the verifier that has seen all folds, and a screen and a judge
     of all puzzles. About real ones, the judge hears from verifiers that had not seen them."""
@@ -302,7 +304,9 @@ def ship(
         return logits, off
 
     whole = verifiers.network("without")
-    network = fit_network([real, *mades.values()], whole, settings, look=look)
+    network = fit_network(
+        [real, *mades.values()], whole, settings, look=look, propose=searched(folders)
+    )
     if lights:
 
         def look_light(number: int, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -310,7 +314,7 @@ def ship(
 
         fit_alone(network, "light", lights, settings, look=look_light)
     verifiers.keep()
-    save_weights(out, network.cpu().state_dict(), "joins", asdict(whole.config))
+    save_weights(out, network.cpu().state_dict(), "joins", asdict(network.config))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from reassembly.config import VerifierConfig
+from reassembly.config import JoinsConfig
 from reassembly.matching.joins import FinderSettings
 from reassembly.matching.verifier import JoinNetwork
 from reassembly.metrics.reliability import Bin, reliability, reliability_text
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
-    network, _ = load_network("joins", JoinNetwork, VerifierConfig, arguments.weights)
+    network, _ = load_network("joins", JoinNetwork, JoinsConfig, arguments.weights)
     curves = {}
     for light, paths in ((False, arguments.pool), (True, arguments.light)):
         for path in paths:

@@ -28,7 +28,7 @@ from reassembly.assembly.refine import refine
 from reassembly.assembly.search import SearchSettings, search
 from reassembly.assembly.settle import followed, settle
 from reassembly.assembly.table import LIGHT, Candidate, Motion, Table, TableSettings, to_array
-from reassembly.config import VerifierConfig
+from reassembly.config import JoinsConfig
 from reassembly.io.readers import find_puzzles
 from reassembly.matching import motions
 from reassembly.matching.evidence import MARKS, MATCHES, NAMES, PAINT
@@ -148,7 +148,7 @@ class Bench:
     """The puzzles, and what is asked about them."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        network, _ = load_network("joins", JoinNetwork, VerifierConfig, arguments.weights)
+        network, _ = load_network("joins", JoinNetwork, JoinsConfig, arguments.weights)
         self.network, self.arguments = network.eval(), arguments
         self.settings = JudgeSettings(steps=arguments.steps)
         sources = {source.id: source for source in find_puzzles(arguments.data)}

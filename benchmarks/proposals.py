@@ -24,9 +24,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from reassembly.config import ProposeConfig
 from reassembly.io.ids import read_ids
 from reassembly.io.readers import find_puzzles
-from reassembly.matching.correlate import ProposeSettings, distinct, parse_proposing, propose
+from reassembly.matching.correlate import distinct, parse_proposing, propose
 from reassembly.matching.matcher import PROPOSED, load_matchers
 from reassembly.matching.motions import Motions, matrices
 from reassembly.matching.rim import Rim, motion_of, rims_of
@@ -38,7 +39,7 @@ from reassembly.training.judging import JudgeSettings, fit_judge, screened_rows
 
 FIRST = (1, 5, 20, 100, 200, 400, 1000)
 NEAR_MM = (DISTANCE_MM, 8.0)
-APART = ProposeSettings(keep=max(FIRST), apart_mm=8.0, apart_deg=10.0)
+APART = ProposeConfig(keep=max(FIRST), apart_mm=8.0, apart_deg=10.0)
 """Proposals that differ by less are one, once a screen has ranked them."""
 
 
@@ -64,7 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--every", type=int, default=1, help="take one puzzle in so many")
-    parser.add_argument("--set", action="append", default=[], help="of ProposeSettings: gap_mm=3")
+    parser.add_argument("--set", action="append", default=[], help="of ProposeConfig: gap_mm=3")
     parser.add_argument("--folds", type=Path)
     parser.add_argument("--real", type=Path, help="a pool of all pairs of the puzzles of the folds")
     parser.add_argument("--made", type=Path, action="append", default=[], help="repeatable")
@@ -77,7 +78,7 @@ def main() -> None:
         settings = JudgeSettings(steps=arguments.steps)
         by_folds(arguments.data, arguments.folds, arguments.real, arguments.made, settings)
         return
-    settings = ProposeSettings(keep=max(FIRST), **parse_proposing(arguments.set))
+    settings = ProposeConfig(keep=max(FIRST), **parse_proposing(arguments.set))
     matchers = load_matchers()
     ranked, matched = Ranks(), Ranks()
     spent, count = 0.0, 0

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from reassembly.assembly.table import Candidate, Motion, composed, inverse
-from reassembly.config import VerifierConfig
+from reassembly.config import JoinsConfig
 from reassembly.matching.joins import Join
 from reassembly.matching.rim import Rim, motion_of
 from reassembly.matching.verifier import JoinNetwork
@@ -24,7 +24,7 @@ from reassembly.weights import save_weights
 def untrained(width: int = 8) -> JoinNetwork:
     """A small network, from a fixed seed, whose last judge passes on what it hears."""
     torch.manual_seed(0)
-    network = JoinNetwork(VerifierConfig(width=width))
+    network = JoinNetwork(JoinsConfig(width=width))
     for parameter in network.context.parameters():
         parameter.zero_()
     network.context.straight.weight[0, -1] = 1.0

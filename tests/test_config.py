@@ -1,9 +1,17 @@
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import yaml
 
-from reassembly.config import Config, ModelConfig, config_from_dict, load_config
+from reassembly.config import (
+    Config,
+    JoinsConfig,
+    ModelConfig,
+    ProposeConfig,
+    config_from_dict,
+    load_config,
+)
 from reassembly.errors import InputError
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -110,6 +118,17 @@ def test_what_is_left_out_is_the_default(tmp_path):
 def test_a_section_can_be_read_alone():
     section = Config().to_dict()["model"]
     assert config_from_dict(ModelConfig, section) == ModelConfig()
+
+
+def test_weights_of_joins_tell_how_proposals_are_searched_for():
+    """Those that tell nothing search as they did; a search that never ends is refused."""
+    told = config_from_dict(JoinsConfig, {"width": 32, "dropout": 0.2})
+    assert told.propose == ProposeConfig(keep=200)
+    sharper = JoinsConfig(propose=ProposeConfig(keep=1000, overlap=0.0, turn_deg=4.0))
+    assert config_from_dict(JoinsConfig, asdict(sharper)) == sharper
+    for name in ("cell_mm", "turn_deg", "keep", "apart_mm"):
+        with pytest.raises(InputError, match=f"propose.{name} is 0"):
+            config_from_dict(JoinsConfig, {"propose": {name: 0}})
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -1,4 +1,4 @@
-"""Trains what joins are verified with, on one machine, by the clock: the recipe of `joins`.
+"""Trains all that joins are found with, on one machine, by the clock: the recipe of `joins`.
 
 python tools/train_joins.py --data REPAIR --folds REPAIR/folds.json --out OUT \\
     [--pictures ARTWORKS] [--device cuda]
@@ -7,11 +7,13 @@ For `--prepare` minutes puzzles are made: painted ones in all styles, painted la
 from pictures. The verifier learns from them for the first of the minutes of `--train`, while more
 are made, and for each further number from all that are there by then. Meanwhile the solved real
 puzzles of each fold are cut anew. Then the verifier is fine-tuned on real joins and on such cuts,
-once for each set of folds that is left out and for each seed, side by side.
+once for each set of folds that is left out and for each seed, side by side. Last, judges learn from
+all pairs of real puzzles and of others that are made meanwhile.
 
-OUT/pools/real is the pool of real puzzles that `benchmarks/join_folds.py` asks for. OUT/weights has
-`verifier.safetensors` and, in `tuned-0`, `tuned-1`, ..., `without.safetensors`, which has seen all,
-and the others, in half precision. What is finished is not done again.
+OUT/weights has `joins.safetensors`, for the solver; `verifier.safetensors`; and, in `tuned-0`,
+`tuned-1`, ..., `without.safetensors`, which has seen all, and the others, in half precision. With
+these and with OUT/pools/real and OUT/pools/made, `benchmarks/join_folds.py` tells what they are
+worth on real puzzles. What is finished is not done again.
 """
 
 from __future__ import annotations
@@ -38,8 +40,12 @@ REAL_COUNTS = 8
 """How often real joins count: they are few."""
 SHARPER = ("spread_mm=1.2", "overlap=0.4", "turn_deg=4")
 """How proposals are searched for."""
+LIGHT = ("paper", "pairingnet")
+"""Presets of the puzzles that the judge of lightly worn pieces learns from."""
 START_S = 20.0
 """What a run takes besides its training."""
+PATIENCE = 60.0
+"""Minutes that are waited for what has an end of its own."""
 
 
 def main() -> None:
@@ -56,6 +62,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--per-pair", type=int, default=240)
     parser.add_argument("--real-per-pair", type=int, default=1000)
+    parser.add_argument("--judged", type=int, default=40, help="made puzzles of each judge")
     parser.add_argument("--cuts", type=int, default=60, help="puzzles cut from those of each fold")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
@@ -77,11 +84,14 @@ class Recipe:
 
     def follow(self) -> None:
         last = len(self.wanted.train) - 1
+        judged: list[Run] = []
         _end_all(self._made(0), self.wanted.prepare)
         for number, minutes in enumerate(self.wanted.train):
             more = self._real() if number == last else self._made(number + 1)
+            if number == last:
+                judged = self._judged()
             _end_all(self._verifier(number, minutes), minutes + 2)
-            _end_all(more, 0 if number < last else 5)
+            _end_all(more, 0 if number < last else PATIENCE)
             learnt = len(list(self.out.glob(f"data-{number}/*/{SHARD}")))
             self._tell(f"verifier {number} has learned from {learnt} puzzles")
         shutil.copytree(self.out / f"verifier-{last}", self.out / "verifier", dirs_exist_ok=True)
@@ -91,6 +101,9 @@ class Recipe:
             found = self.out / f"tuned-{seed}"
             self._keep(sorted(found.iterdir()), self.out / "weights" / found.name)
             self._tell(f"fine-tuned with seed {seed}")
+        _end_all(judged, PATIENCE)
+        self._judges()
+        self._tell("judges have learned")
 
     def _made(self, number: int) -> list[Run]:
         """Puzzles are made until somebody ends it."""
@@ -129,10 +142,52 @@ class Recipe:
             ),
         ]
 
+    def _judged(self) -> list[Run]:
+        """All pairs of made puzzles, for the judges: of worn pieces, for the last one, of light."""
+        share = max(1, self.wanted.workers // 4)
+        common = ("--other-pairs", 100, "--workers", share)
+        worn = ("--preset", "realistic", "--per-pair", self.wanted.real_per_pair, *common)
+        light = ("--seed", 700, "--per-pair", 200, "--count", self.wanted.judged, *common)
+        return [
+            self._prepare("made", *worn, "--seed", 700, "--count", self.wanted.judged),
+            self._prepare("context", *worn, "--seed", 1200, "--count", self.wanted.judged),
+            *(self._prepare(f"light/{name}", "--preset", name, *light) for name in LIGHT),
+        ]
+
+    def _judges(self) -> None:
+        """Screen, judges and calibration, with the verifier that has seen all."""
+        final = self.out / "joins"
+        if (final / "weights.safetensors").is_file():
+            return
+        pools, worn = self.out / "pools", self.out / "worn.safetensors"
+        tuned = (self.out / f"weights/tuned-{seed}" for seed in range(self.wanted.seeds))
+        folds = Path(__file__).parents[1] / "benchmarks/join_folds.py"
+        real = ("--data", self.wanted.data, "--folds", self.wanted.folds, "--real", pools / "real")
+        made = ("--made", pools / "made", *(word for own in tuned for word in ("--tuned", own)))
+        asked = ("--device", self.wanted.device, "--ship", worn)
+        self._finish("worn", (folds, *real, *made, *asked))
+        before = worn
+        for stage, data, out in (
+            ("light-judge", "light", self.out / "light"),
+            ("context-judge", "context", final),
+        ):
+            shutil.rmtree(out, ignore_errors=True)
+            words = ("--stage", stage, "--data", pools / data, "--init", before, "--out", out)
+            self._finish(stage, ("-m", "reassembly.cli", "train", *words))
+            before = out
+        self._keep([final], self.out / "weights")
+
+    def _finish(self, name: str, words: Sequence[object]) -> None:
+        """Runs Python to the end."""
+        with (self.out / f"{name}.log").open("ab") as log:
+            done = subprocess.run([sys.executable, *map(str, words)], stdout=log, stderr=log)
+        if done.returncode:
+            sys.exit(f"it failed: see the end of {self.out / name}.log")
+
     def _prepare(self, name: str, *options: object) -> Run:
         sharper = (word for each in SHARPER for word in ("--proposing", each))
         command = ("prepare", "--joins", *sharper, *options)
-        return self._begin(f"pool-{name}", command, f"pools/{name}")
+        return self._begin(f"pool-{name.replace('/', '-')}", command, f"pools/{name}")
 
     def _verifier(self, number: int, minutes: float) -> list[Run]:
         if self._learnt(number):

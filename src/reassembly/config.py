@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from reassembly.errors import InputError
 
 __all__ = [
+    "FREE",
     "NORMALISED",
     "Config",
     "DataConfig",
@@ -25,10 +26,12 @@ __all__ = [
     "DiffAssembleConfig",
     "DiffusionConfig",
     "FeatureConfig",
+    "JoinsConfig",
     "KeypointConfig",
     "LossConfig",
     "ModelConfig",
     "PairingNetConfig",
+    "ProposeConfig",
     "PuzzleFusionConfig",
     "TextureConfig",
     "TrainingConfig",
@@ -187,6 +190,41 @@ class VerifierConfig:
 
 
 @dataclass(frozen=True)
+class ProposeConfig:
+    """How placements of two pieces are searched for: how finely, and what counts."""
+
+    cell_mm: float = 1.5
+    turn_deg: float = 5.0
+    gap_mm: float = 1.5
+    """Usual distance of two rims that belong together."""
+    spread_mm: float = 2.0
+    """By how much that varies."""
+    paint: float = 0.3
+    """Weight of agreeing paint against contact as such."""
+    overlap: float = 0.2
+    """mm of rim that a mm^2 of overlap costs."""
+    rim_mm: float = 3.0
+    """Overlap of what is nearer to the rim counts less."""
+    keep: int = 400
+    """Proposals of a pair."""
+    apart_mm: float = 5.0
+    apart_deg: float = 8.0
+    """Proposals that differ by less in both are one."""
+
+
+FREE = ("paint", "overlap")
+"""What of it may be 0."""
+
+
+@dataclass(frozen=True)
+class JoinsConfig(VerifierConfig):
+    """All that joins are found with; stored with its weights."""
+
+    propose: ProposeConfig = field(default_factory=lambda: ProposeConfig(keep=200))
+    """As for the proposals that its judges have learned from."""
+
+
+@dataclass(frozen=True)
 class DataConfig:
     """Made puzzles to train on, where no data are given."""
 
@@ -342,6 +380,7 @@ def config_from_dict(kind: type[T], content: Any, path: Path | None = None, pref
             values[key] = _checked(hints[key], value, f"{prefix}{key}", path)
     made = kind(**values)
     _check_width(made, prefix, path)
+    _check_search(made, prefix, path)
     return made
 
 
@@ -355,6 +394,15 @@ def _check_width(section: Any, prefix: str, path: Path | None) -> None:
         raise InputError(f"{prefix}heads is {parts}", "Give 1 or more", path)
     if width < 1 or width % parts:
         raise InputError(f"{prefix}width is {width}", f"Give a multiple of {parts}", path)
+
+
+def _check_search(section: Any, prefix: str, path: Path | None) -> None:
+    """A search without cells, turns or distances never ends."""
+    if not isinstance(section, ProposeConfig):
+        return
+    for name, value in asdict(section).items():
+        if value == 0 and name not in FREE:
+            raise InputError(f"{prefix}{name} is {value}", "Give a number above 0", path)
 
 
 def _nearest(kind: type[Any], key: str) -> str | None:

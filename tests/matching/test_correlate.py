@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reassembly.config import ProposeConfig
 from reassembly.errors import InputError
 from reassembly.matching.correlate import (
-    ProposeSettings,
     distinct,
     nearly_same,
     parse_proposing,
@@ -53,7 +53,7 @@ def test_pieces_that_met_score_higher_than_pieces_that_did_not():
 
 def test_proposals_differ_from_each_other():
     rims = rims_of(drawn_puzzle(2, seed=3))
-    settings = ProposeSettings(keep=100)
+    settings = ProposeConfig(keep=100)
     ((_, _, motions, _),) = propose(rims, settings)
     assert len(motions) == 100
     turned = np.abs((motions[:, None, 0] - motions[None, :, 0] + math.pi) % math.tau - math.pi)
@@ -69,7 +69,7 @@ def test_what_is_nearly_the_same_as_a_better_one_is_left_out(count, seed):
     rng = np.random.default_rng(seed)
     motions = rng.uniform([0, -12, -12], [math.tau, 12, 12], (count, 3))
     scores = rng.permutation(count).astype(float)
-    apart = ProposeSettings(keep=30, apart_mm=6.0, apart_deg=25.0)
+    apart = ProposeConfig(keep=30, apart_mm=6.0, apart_deg=25.0)
     kept: list[int] = []
     for k in np.argsort(-scores):
         if len(kept) < 30 and not any(nearly_same(motions[k], motions[n], apart) for n in kept):
@@ -88,7 +88,7 @@ def test_what_is_to_be_otherwise_is_told_by_words():
 
 def test_how_much_is_looked_at_at_once_plays_no_part(monkeypatch):
     rims = rims_of(drawn_puzzle(3, seed=5))
-    settings = ProposeSettings(keep=60, turn_deg=15)
+    settings = ProposeConfig(keep=60, turn_deg=15)
     together = list(propose(rims, settings))
     monkeypatch.setattr("reassembly.matching.correlate.BESIDE_AT_ONCE", 1)
     monkeypatch.setattr("reassembly.matching.correlate.TURNED_CELLS", 5 * 150**2)
@@ -102,9 +102,9 @@ def test_only_the_pairs_that_are_asked_for_are_compared():
     puzzle = drawn_puzzle(4, seed=5)
     rims = rims_of(puzzle)
     asked = [(puzzle.ids[3], puzzle.ids[0]), (puzzle.ids[1], puzzle.ids[2])]
-    found = list(propose(rims, ProposeSettings(keep=5), asked))
+    found = list(propose(rims, ProposeConfig(keep=5), asked))
     assert {frozenset(each[:2]) for each in found} == {frozenset(pair) for pair in asked}
-    every = {frozenset(e[:2]): e for e in propose(rims, ProposeSettings(keep=5))}
+    every = {frozenset(e[:2]): e for e in propose(rims, ProposeConfig(keep=5))}
     assert len(every) == 6
     for smaller, larger, motions, _ in found:
         whole = every[frozenset((smaller, larger))][2]
@@ -115,7 +115,7 @@ def test_only_the_pairs_that_are_asked_for_are_compared():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 def test_a_gpu_finds_the_same():
     rims = rims_of(drawn_puzzle(3, seed=6))
-    settings = ProposeSettings(keep=10)
+    settings = ProposeConfig(keep=10)
     for here, there in zip(
         propose(rims, settings), propose(rims, settings, device="cuda"), strict=True
     ):

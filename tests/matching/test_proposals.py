@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
+from reassembly.config import ProposeConfig
 from reassembly.matching import proposals as module
-from reassembly.matching.correlate import ProposeSettings
 from reassembly.matching.evidence import Matches
 from reassembly.matching.matcher import load_matchers
 from reassembly.matching.proposals import proposals, with_matched
 from reassembly.matching.rim import rims_of
 from tests.puzzles import drawn_puzzle
 
-FEW = ProposeSettings(keep=30)
+FEW = ProposeConfig(keep=30)
 
 
 def test_placements_that_matching_points_propose_join_those_of_correlation():

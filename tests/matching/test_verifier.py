@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 import torch
 
-from reassembly.config import VerifierConfig
+from reassembly.config import JoinsConfig, VerifierConfig
 from reassembly.matching.crops import CHANNELS, HEIGHT_PX, WIDTH_PX
 from reassembly.matching.evidence import NAMES
 from reassembly.matching.verifier import JoinJudge, JoinNetwork, JoinVerifier
@@ -80,7 +80,7 @@ def test_weights_come_back_with_calibration_and_units(tmp_path):
     network.light.mean += 2.0
     path = tmp_path / "joins.safetensors"
     save_weights(path, network.state_dict(), "joins", asdict(network.config), half=False)
-    back, _ = load_network("joins", JoinNetwork, VerifierConfig, str(path))
+    back, _ = load_network("joins", JoinNetwork, JoinsConfig, str(path))
     assert back.config == network.config and not back.training
     for name, tensor in network.state_dict().items():
         assert torch.equal(back.state_dict()[name], tensor), name

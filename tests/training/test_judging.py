@@ -1,14 +1,16 @@
 """The judge learns what evidence is worth, and its probabilities are what they say."""
 
+import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 
-from reassembly.config import VerifierConfig
+from reassembly.config import JoinsConfig, ProposeConfig, VerifierConfig
 from reassembly.errors import InputError
 from reassembly.matching.evidence import NAMES
-from reassembly.matching.joins import load_finder
+from reassembly.matching.joins import FinderSettings, load_finder
 from reassembly.matching.verifier import JoinNetwork, JoinVerifier
 from reassembly.training.joins import DOUBTFUL, FALSE, TRUE, JoinPool
 from reassembly.training.judging import (
@@ -130,6 +132,7 @@ def test_the_whole_network_is_fitted_written_and_found_again(
         logits = network.screen(evidence, torch.zeros(len(join_pool)))
         assert logits[label == TRUE].mean() > logits[label == FALSE].mean() + 1
     assert float(network.worn.scale[0]) > 0
+    assert finder.propose == network.config.propose == ProposeConfig(keep=24)
     for name, tensor in network.worn.state_dict().items():
         assert torch.equal(network.light.state_dict()[name], tensor), name
 
@@ -139,12 +142,12 @@ def test_a_second_judge_learns_from_lightly_worn_pieces_alone(
 ):
     """It tells their true joins; whatever else was there stays as it was."""
     start = saved(tmp_path / "joins.safetensors")
-    before, _ = load_network("joins", JoinNetwork, VerifierConfig, str(start))
+    before, _ = load_network("joins", JoinNetwork, JoinsConfig, str(start))
     run = tmp_path / "run"
     weights = train(
         run, "light-judge", data=join_folder, init=start, steps=120, device="cpu"
     ).weights
-    after, _ = load_network("joins", JoinNetwork, VerifierConfig, str(weights))
+    after, _ = load_network("joins", JoinNetwork, JoinsConfig, str(weights))
     for name, tensor in before.state_dict().items():
         if not name.startswith("light."):
             assert torch.equal(after.state_dict()[name], tensor.half().float()), name
@@ -169,12 +172,12 @@ def test_the_last_judge_learns_what_placements_say_of_each_other(
     network = JoinVerifier(VerifierConfig(width=8))
     save_weights(start, network.state_dict(), "verifier", {"width": 8, "dropout": 0.2})
     judged = train_judge(tmp_path, join_folder, str(start), QUICK)
-    before, _ = load_network("joins", JoinNetwork, VerifierConfig, str(judged))
+    before, _ = load_network("joins", JoinNetwork, JoinsConfig, str(judged))
     run = tmp_path / "run"
     weights = train(
         run, "context-judge", data=join_folder, init=judged, steps=120, device="cpu"
     ).weights
-    after, _ = load_network("joins", JoinNetwork, VerifierConfig, str(weights))
+    after, _ = load_network("joins", JoinNetwork, JoinsConfig, str(weights))
     assert not torch.equal(before.context.straight.weight, after.context.straight.weight)
     for name, tensor in before.state_dict().items():
         if not name.startswith("context."):
@@ -190,6 +193,45 @@ def test_the_last_judge_learns_what_placements_say_of_each_other(
         wanted = (label[label != DOUBTFUL] == TRUE).float()
         losses.append(float(torch.nn.functional.binary_cross_entropy(likely, wanted)))
     assert losses[1] < losses[0]
+
+
+def test_a_network_searches_as_for_what_it_has_learned_from(join_folder, small_crops, tmp_path):
+    """Pools that were searched for otherwise are refused, by name; how many are kept may differ."""
+    torch.manual_seed(0)
+    start = tmp_path / "verifier.safetensors"
+    network = JoinVerifier(VerifierConfig(width=8))
+    save_weights(start, network.state_dict(), "verifier", {"width": 8, "dropout": 0.2})
+    both = tmp_path / "both"
+    for name, keep in (("one", 24), ("two", 31)):
+        shutil.copytree(join_folder, both / name)
+        changed_pool(both / name, keep=keep, propose={"overlap": 0.4, "turn_deg": 4.0})
+    settings = replace(QUICK, steps=3)
+    out = tmp_path / "out"
+    out.mkdir()
+    weights = train_judge(out, both, str(start), settings)
+    finder = load_finder(str(weights))
+    assert finder.propose == ProposeConfig(keep=31, overlap=0.4, turn_deg=4.0)
+    assert load_finder(str(weights), settings=FinderSettings(keep=7)).propose.keep == 7
+    with pytest.raises(InputError, match="otherwise than the network does"):
+        train_judge(out, join_folder, str(weights), settings, only="context")
+    train_judge(out, join_folder, str(weights), settings, only="light")
+    changed_pool(both / "two", propose={"overlap": 0.3})
+    with pytest.raises(InputError, match=r"two: .* otherwise than those of .*one"):
+        train_judge(out, both, str(start), settings)
+    changed_pool(both / "two", propose={"overlap": -1.0})
+    with pytest.raises(InputError, match="overlap is -1"):
+        train_judge(out, both, str(start), settings)
+    (both / "two" / "pool.json").write_text("{}")
+    with pytest.raises(InputError, match="does not tell how"):
+        train_judge(out, both, str(start), settings)
+
+
+def changed_pool(folder, **joins):
+    """A pool that tells other settings of its joins."""
+    file = folder / "pool.json"
+    told = json.loads(file.read_text())
+    told["joins"].update(joins)
+    file.write_text(json.dumps(told))
 
 
 def test_as_many_steps_are_taken_as_are_asked_for(join_folder, small_crops, tmp_path):

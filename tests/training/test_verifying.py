@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from reassembly.config import Config, VerifierConfig
+from reassembly.config import Config, JoinsConfig, VerifierConfig
 from reassembly.errors import InputError
 from reassembly.matching.crops import crops
 from reassembly.matching.joins import corrected
@@ -142,8 +142,8 @@ def test_nearer_to_the_truth(join_pool, share):
 
 def test_begins_with_the_verifier_of_joins(join_pool, tmp_path):
     torch.manual_seed(1)
-    joins = JoinNetwork(TINY.verifier)
-    save_weights(tmp_path / "j.safetensors", joins.state_dict(), "joins", asdict(TINY.verifier))
+    joins = JoinNetwork(JoinsConfig(**asdict(TINY.verifier)))
+    save_weights(tmp_path / "j.safetensors", joins.state_dict(), "joins", asdict(joins.config))
     stage = VerifierStage(TINY, join_pool, None)
     stage.begin(str(tmp_path / "j.safetensors"))
     for name, tensor in stage.network.state_dict().items():

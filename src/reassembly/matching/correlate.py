@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import combinations
 
 import cv2
@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
+from reassembly.config import FREE, ProposeConfig
 from reassembly.errors import InputError
 from reassembly.matching.motions import Motions, matrices
 from reassembly.matching.rim import Rim
 
 __all__ = [
-    "ProposeSettings",
     "distinct",
     "nearly_same",
     "parse_proposing",
@@ -39,40 +39,13 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class ProposeSettings:
-    """How finely is searched, and what counts."""
-
-    cell_mm: float = 1.5
-    turn_deg: float = 5.0
-    gap_mm: float = 1.5
-    """Usual distance of two rims that belong together."""
-    spread_mm: float = 2.0
-    """By how much that varies."""
-    paint: float = 0.3
-    """Weight of agreeing paint against contact as such."""
-    overlap: float = 0.2
-    """mm of rim that a mm^2 of overlap costs."""
-    rim_mm: float = 3.0
-    """Overlap of what is nearer to the rim counts less."""
-    keep: int = 400
-    """Proposals of a pair."""
-    apart_mm: float = 5.0
-    apart_deg: float = 8.0
-    """Proposals that differ by less in both are one."""
-
-
-WEIGHTS = ("paint", "overlap")
-"""Settings that may be 0."""
-
-
 def parse_proposing(words: Sequence[str]) -> dict[str, float]:
-    """What is to be otherwise in `ProposeSettings`, by words such as `gap_mm=3`.
+    """What is to be otherwise in `ProposeConfig`, by words such as `gap_mm=3`.
 
     Raises:
         InputError: where a word names none of them, or gives no number.
     """
-    names = [entry.name for entry in fields(ProposeSettings) if entry.name != "keep"]
+    names = [entry.name for entry in fields(ProposeConfig) if entry.name != "keep"]
     found = {}
     for word in words:
         name, _, value = word.partition("=")
@@ -82,7 +55,7 @@ def parse_proposing(words: Sequence[str]) -> dict[str, float]:
             found[name] = float(value)
         except ValueError:
             found[name] = math.nan
-        if not (0 < found[name] < math.inf or (found[name] == 0 and name in WEIGHTS)):
+        if not (0 < found[name] < math.inf or (found[name] == 0 and name in FREE)):
             raise InputError(
                 f"{name} cannot be {value!r}", f"Give a number above 0, such as {name}=1.5"
             )
@@ -108,7 +81,7 @@ LEAST_MM = 3.0
 
 def propose(
     rims: Mapping[str, Rim],
-    settings: ProposeSettings | None = None,
+    settings: ProposeConfig | None = None,
     pairs: Sequence[tuple[str, str]] | None = None,
     device: str = "cpu",
 ) -> Iterator[tuple[str, str, Motions, NDArray[np.float64]]]:
@@ -121,7 +94,7 @@ def propose(
         For each pair the smaller piece, the larger piece, motions (K, 3) that carry the larger one
         into the smaller one's centred frame, best first, and their scores (K,) in mm of rim.
     """
-    settings = settings or ProposeSettings()
+    settings = settings or ProposeConfig()
     wanted = list(combinations(rims, 2)) if pairs is None else pairs
     for larger, partners in smaller_first(rims, wanted).items():
         # They come by size, so that small ones are compared on small maps.
@@ -147,7 +120,7 @@ def smaller_first(
     return partners
 
 
-def nearly_same(one: Motions, other: Motions, settings: ProposeSettings) -> NDArray[np.bool_]:
+def nearly_same(one: Motions, other: Motions, settings: ProposeConfig) -> NDArray[np.bool_]:
     """Which motions (..., 3) are nearly the same."""
     turned = np.abs((one[..., 0] - other[..., 0] + np.pi) % (2 * np.pi) - np.pi)
     shifted = np.hypot(one[..., 1] - other[..., 1], one[..., 2] - other[..., 2])
@@ -156,7 +129,7 @@ def nearly_same(one: Motions, other: Motions, settings: ProposeSettings) -> NDAr
 
 
 def _beside(
-    fixed: Sequence[Rim], moving: Rim, settings: ProposeSettings, device: torch.device
+    fixed: Sequence[Rim], moving: Rim, settings: ProposeConfig, device: torch.device
 ) -> list[tuple[Motions, NDArray[np.float64]]]:
     """Placements of one piece beside each of several that are no larger."""
     size = _size(fixed, moving, settings)
@@ -188,7 +161,7 @@ def _beside(
     return results
 
 
-def _size(fixed: Sequence[Rim], moving: Rim, settings: ProposeSettings) -> int:
+def _size(fixed: Sequence[Rim], moving: Rim, settings: ProposeConfig) -> int:
     """Cells along a side of the maps on which a piece is laid beside others."""
     from scipy.fft import next_fast_len
 
@@ -198,7 +171,7 @@ def _size(fixed: Sequence[Rim], moving: Rim, settings: ProposeSettings) -> int:
     return size
 
 
-def _fixed_fields(rim: Rim, size: int, settings: ProposeSettings) -> Tensor:
+def _fixed_fields(rim: Rim, size: int, settings: ProposeConfig) -> Tensor:
     """(9, size, size): what placements are scored by, the piece's centre in the middle cell."""
     cells = (np.arange(size) - size // 2) * settings.cell_mm
     grid = np.stack(np.meshgrid(cells, cells), axis=-1).astype(np.float32)
@@ -223,7 +196,7 @@ def _moving_fields(
     rim: Rim,
     turns: NDArray[np.float64],
     size: int,
-    settings: ProposeSettings,
+    settings: ProposeConfig,
     device: torch.device,
 ) -> Tensor:
     """(T, 9, size, size): likewise of the piece turned by (T,) radians, its centre in cell 0."""
@@ -244,7 +217,7 @@ def _moving_fields(
     return fields
 
 
-def _inside(rim: Rim, settings: ProposeSettings) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _inside(rim: Rim, settings: ProposeConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Points (M, 2) that stand for the piece's inside, and the mm^2 each stands for (M,)."""
     step = 2 * settings.cell_mm
     low, high = rim.points.min(axis=0), rim.points.max(axis=0)
@@ -279,7 +252,7 @@ def _splat(fields: Tensor, at: Tensor, values: Tensor) -> None:
     fields += flat.mT.reshape(turns, channels, size, size)
 
 
-def _peaks(score: Tensor, first: int, settings: ProposeSettings) -> Tensor:
+def _peaks(score: Tensor, first: int, settings: ProposeConfig) -> Tensor:
     """(M, 4): score, number of the turn, x and y in cells, of the best shifts of each turn."""
     turns, size, _ = score.shape
     reach = max(1, round(settings.apart_mm / 2 / settings.cell_mm))
@@ -294,7 +267,7 @@ def _peaks(score: Tensor, first: int, settings: ProposeSettings) -> Tensor:
 
 
 def distinct(
-    motions: Motions, scores: NDArray[np.float64], settings: ProposeSettings
+    motions: Motions, scores: NDArray[np.float64], settings: ProposeConfig
 ) -> NDArray[np.intp]:
     """Which are the best of those that are nearly the same: numbers, best first, at most `keep`."""
     from scipy.spatial import cKDTree

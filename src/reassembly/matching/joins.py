@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from reassembly.errors import InputError, InputWarning
 from reassembly.matching.context import Placed, context
-from reassembly.matching.correlate import ProposeSettings
 from reassembly.matching.crops import Pictures, crops_of_pair, pictures_of
 from reassembly.matching.evidence import Matches, contacts, evidence
 from reassembly.matching.matcher import Matcher, Seen, is_light, load_matchers
@@ -88,8 +87,9 @@ Tell = Callable[[Sequence[Join]], None]
 class FinderSettings:
     """How much is looked at."""
 
-    keep: int = 200
-    """Proposals of a pair of worn pieces by correlation; matching points add some."""
+    keep: int | None = None
+    """Proposals of a pair of worn pieces by correlation, to which matching points add some; None
+    for as many as the judges have learned from."""
     shown: int = 100
     """Of them, those that the verifier sees."""
     partners: int = 24
@@ -140,6 +140,9 @@ class JoinFinder:
         self.network = network.to(device).eval()
         self.matchers, self.device = matchers, device
         self.settings = settings or FinderSettings()
+        self.propose = network.config.propose
+        if self.settings.keep is not None:
+            self.propose = replace(self.propose, keep=self.settings.keep)
 
     def look(self, puzzle: Puzzle) -> Looked:
         """What is known about the pieces alone."""
@@ -172,7 +175,7 @@ class JoinFinder:
             looked.seen,
             pairs,
             light=looked.light,
-            settings=ProposeSettings(keep=self.settings.keep),
+            settings=self.propose,
             device=self.device,
         ):
             yield self._judge(looked, *proposed)
@@ -397,10 +400,10 @@ def load_finder(
     device: str = "cpu",
 ) -> JoinFinder:
     """The finder with its weights: names, safetensors files or runs; the package's own for None."""
-    from reassembly.config import VerifierConfig
+    from reassembly.config import JoinsConfig
     from reassembly.weights import load_network
 
-    network, _ = load_network("joins", JoinNetwork, VerifierConfig, weights)
+    network, _ = load_network("joins", JoinNetwork, JoinsConfig, weights)
     return JoinFinder(network, load_matchers(matcher, device), settings, device)
 
 

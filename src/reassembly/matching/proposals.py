@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from reassembly.matching.correlate import ProposeSettings, nearly_same, propose, smaller_first
+from reassembly.config import ProposeConfig
+from reassembly.matching.correlate import nearly_same, propose, smaller_first
 from reassembly.matching.evidence import Matches
 from reassembly.matching.matcher import Matcher, Seen
 from reassembly.matching.motions import Motions
@@ -30,7 +31,7 @@ def proposals(
     pairs: Sequence[tuple[str, str]],
     *,
     light: bool,
-    settings: ProposeSettings,
+    settings: ProposeConfig,
     device: str = "cpu",
 ) -> Iterator[tuple[str, str, Motions, Floats, list[Matches]]]:
     """Placements of pairs of pieces, and how points match.
@@ -54,7 +55,7 @@ def _laid(
     rims: Mapping[str, Rim],
     pairs: Sequence[tuple[str, str]],
     light: bool,
-    settings: ProposeSettings,
+    settings: ProposeConfig,
     device: str,
 ) -> Iterator[tuple[str, str, Motions, Floats]]:
     if not light:
@@ -66,7 +67,7 @@ def _laid(
 
 
 def with_matched(
-    motions: Motions, scores: Floats, matches: Sequence[Matches], settings: ProposeSettings
+    motions: Motions, scores: Floats, matches: Sequence[Matches], settings: ProposeConfig
 ) -> tuple[Motions, Floats]:
     """Placements of a pair, best first, and with them those that matching points propose, which
     have the score of the best one that is nearly the same, or none."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from reassembly.config import NORMALISED, VerifierConfig
+from reassembly.config import NORMALISED, JoinsConfig, VerifierConfig
 from reassembly.matching.context import CONTEXT
 from reassembly.matching.crops import CHANNELS
 from reassembly.matching.evidence import NAMES
@@ -138,11 +138,11 @@ class JoinNetwork(nn.Module):
     the last judge hears of each placement what the others say of it.
     """
 
-    def __init__(self, config: VerifierConfig) -> None:
+    def __init__(self, config: JoinsConfig) -> None:
         super().__init__()
         self.config = config
         self.screen = JoinJudge()
-        self.verifier = JoinVerifier(config)
+        self.verifier = JoinVerifier(VerifierConfig(config.width, config.dropout))
         self.worn = JoinJudge()
         self.light = JoinJudge()
         self.context = JoinJudge(heard=len(CONTEXT))

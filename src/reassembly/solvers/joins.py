@@ -84,7 +84,8 @@ class Joins:
         tries: assemblies that are built; the best is the answer, others are alternatives.
         trust: pieces and groups are left out whose joins are less probable than this; 0 places
             every piece.
-        proposals: placements of a pair of pieces that are compared.
+        proposals: placements of a pair of pieces that are compared; as many as the weights have
+            learned from when left out.
         refined: whether poses are refined together at the end.
         partner: whether ReassembleNet, too, proposes whole assemblies, around the pieces that joins
             hold for sure; the best supported one is the answer. Only where every piece is placed.
@@ -100,12 +101,12 @@ class Joins:
         matcher: str | None = None,
         tries: int = 6,
         trust: float = 0.0,
-        proposals: int = 200,
+        proposals: int | None = None,
         refined: bool = True,
         partner: bool = False,
         device: Device = "cpu",
     ) -> None:
-        check_counts(tries=tries, proposals=proposals)
+        check_counts(tries=tries, proposals=1 if proposals is None else proposals)
         check_device_here(device)
         if not 0 <= trust < 1:
             raise InputError(f"trust is {trust!r}", "Give a probability below 1, or 0")

@@ -8,6 +8,7 @@ anything easier, a network would learn to see the gap and not the join.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reassembly._version import __version__
+from reassembly.config import ProposeConfig, config_from_dict
 from reassembly.errors import InputError
 from reassembly.io.files import atomic_write
 from reassembly.matching.motions import Motions, brought_back, matrices
@@ -40,10 +42,12 @@ __all__ = [
     "JoinPool",
     "JoinSettings",
     "Proposed",
+    "alike",
     "join_folders",
     "offsets",
     "prepare_joins",
     "propose_joins",
+    "searched",
 ]
 
 FORMAT = 3
@@ -73,7 +77,7 @@ class JoinSettings:
     """Whether only what the verifier learns from is kept, which is quicker: matching points do not
     propose, and no evidence is told."""
     propose: Mapping[str, float] = field(default_factory=dict)
-    """What is otherwise in `matching.correlate.ProposeSettings`."""
+    """What is otherwise in `config.ProposeConfig`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +131,6 @@ def propose_joins(
     Returns:
         None where no pair has any.
     """
-    from reassembly.matching.correlate import ProposeSettings
     from reassembly.matching.crops import pictures_of
     from reassembly.matching.evidence import contacts, evidence
     from reassembly.matching.marks import without_marks
@@ -145,7 +148,7 @@ def propose_joins(
     number = {i: k for k, i in enumerate(puzzle.ids)}
     seen = [matcher.see(puzzle.fragments, rims) for matcher in matchers]
     light = bool(matchers) and is_light(matchers, seen)
-    searched = ProposeSettings(keep=settings.keep, **settings.propose)
+    searched = ProposeConfig(keep=settings.keep, **settings.propose)
     parts: list[Proposed] = []
     for a, b, motions, scores, matches in proposals(
         rims, matchers, seen, pairs, light=light, settings=searched, device=device
@@ -342,6 +345,43 @@ def join_folders(folder: str | PathLike[str]) -> list[Path]:
             "holds no joins", "Make some with `reassembly prepare --joins`", Path(folder)
         )
     return found
+
+
+def searched(folders: Sequence[Path]) -> ProposeConfig:
+    """How the proposals of these pools were searched for; of a pair, as many as in the pool that
+    has most.
+
+    Raises:
+        InputError: where pools differ in more than that.
+    """
+    found: list[ProposeConfig] = []
+    for folder in folders:
+        own = _searched(folder)
+        if found and not alike(own, found[0]):
+            raise InputError(
+                f"its proposals were searched for otherwise than those of {folders[0]}",
+                "Prepare them all with the same --proposing",
+                folder,
+            )
+        found.append(own)
+    return max(found, key=lambda own: own.keep)
+
+
+def alike(one: ProposeConfig, other: ProposeConfig) -> bool:
+    """Whether both search in the same way, however many proposals they keep."""
+    return replace(one, keep=other.keep) == other
+
+
+def _searched(folder: Path) -> ProposeConfig:
+    file = folder / "pool.json"
+    try:
+        told = json.loads(file.read_text(encoding="utf-8"))["joins"]
+        wanted = {**told["propose"], "keep": told["keep"]}
+    except (OSError, ValueError, TypeError, KeyError):
+        raise InputError(
+            "does not tell how its proposals were searched for", "Prepare the pool again", file
+        ) from None
+    return config_from_dict(ProposeConfig, wanted, file)
 
 
 class JoinPool:

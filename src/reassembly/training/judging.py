@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 
@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from reassembly.config import VerifierConfig
+from reassembly.config import JoinsConfig, ProposeConfig, VerifierConfig
 from reassembly.errors import InputError
 from reassembly.matching.context import CONTEXT, Placed, context
 from reassembly.matching.joins import FinderSettings, corrected
 from reassembly.matching.verifier import FITS, HIDDEN, JoinJudge, JoinNetwork, JoinVerifier
-from reassembly.training.joins import FALSE, TRUE, JoinPool, join_folders
+from reassembly.training.joins import FALSE, TRUE, JoinPool, alike, join_folders, searched
 from reassembly.training.verifying import seen_by
 from reassembly.weights import load_network, load_weights, save_weights
 
@@ -177,15 +177,18 @@ def fit_network(
     settings: JudgeSettings | None = None,
     progress: Callable[[int, int, str], None] | None = None,
     look: Look | None = None,
+    propose: ProposeConfig | None = None,
 ) -> JoinNetwork:
     """Screen, verifier and judges together, calibrated; the judges are those of all puzzles.
 
     Args:
         pools: of all pairs of their puzzles, or probabilities come out too high.
+        propose: how their proposals were searched for.
     """
     settings = settings or JudgeSettings()
     told = _counted(len(pools) + 2 * (PARTS + 1) + 1, progress)
-    network = JoinNetwork(verifier.config)
+    config = JoinsConfig(**asdict(verifier.config))
+    network = JoinNetwork(config if propose is None else replace(config, propose=propose))
     network.verifier = verifier
     network.screen = fit_judge(pools, [None] * len(pools), settings)
     told("fitting the screen")
@@ -374,12 +377,18 @@ def train_judge(
         only: see `fit_alone`: only this judge is fitted; all else is taken from `init`, which must
             be of the kind `joins`.
     """
-    pools = join_pools(data)
+    pools, propose = join_pools(data), searched(join_folders(data))
     if only is not None:
-        network, _ = load_network("joins", JoinNetwork, VerifierConfig, init)
+        network, _ = load_network("joins", JoinNetwork, JoinsConfig, init)
+        if only != "light" and not alike(propose, network.config.propose):
+            raise InputError(
+                "its proposals were searched for otherwise than the network does",
+                "Prepare it with the same --proposing",
+                Path(data),
+            )
         fit_alone(network.eval(), only, pools, settings, progress)
     else:
-        network = fit_network(pools, _verifier(init), settings, progress)
+        network = fit_network(pools, _verifier(init), settings, progress, propose=propose)
     path = Path(out) / "weights.safetensors"
     save_weights(path, network.state_dict(), "joins", asdict(network.config))
     return path
@@ -387,5 +396,5 @@ def train_judge(
 
 def _verifier(weights: str) -> JoinVerifier:
     if load_weights(weights, "verifier", "joins").kind == "joins":
-        return load_network("joins", JoinNetwork, VerifierConfig, weights)[0].verifier
+        return load_network("joins", JoinNetwork, JoinsConfig, weights)[0].verifier
     return load_network("verifier", JoinVerifier, VerifierConfig, weights)[0]
