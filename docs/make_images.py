@@ -30,7 +30,7 @@ from reassembly.synthetic.make import PRESETS, make_puzzle, recipe
 
 IMAGES = Path(__file__).parent / "images"
 GROUND = (240, 238, 233)
-QUALITY = 55
+QUALITY = 32
 DEMO_SEED = 3
 """That of `reassembly demo`."""
 ASSEMBLED_SEED, FRAMES, WIDTH_PX, GAP_MM = 6, 20, 440, 12.0

@@ -27,7 +27,7 @@ from reassembly.synthetic.make import make_puzzle, recipe
 
 IMAGES = Path(__file__).parent / "images"
 PAINTED = "As it was painted"
-QUALITY = 55
+QUALITY = 32
 
 
 def main() -> None:

@@ -99,7 +99,8 @@ class Recipe:
         for seed in range(self.wanted.seeds):
             _end_all([self._tuned(own, seed) for own in LEFT_OUT], self.wanted.tune + START_S / 60)
             found = self.out / f"tuned-{seed}"
-            self._keep(sorted(found.iterdir()), self.out / "weights" / found.name)
+            runs = [found / f"without{own}" for own in LEFT_OUT]
+            self._keep(runs, self.out / "weights" / found.name)
             self._tell(f"fine-tuned with seed {seed}")
         _end_all(judged, PATIENCE)
         self._judges()
