@@ -87,9 +87,10 @@ class Recipe:
         judged: list[Run] = []
         _end_all(self._made(0), self.wanted.prepare)
         for number, minutes in enumerate(self.wanted.train):
-            more = self._real() if number == last else self._made(number + 1)
-            if number == last:
-                judged = self._judged()
+            if number < last:
+                more = self._made(number + 1)
+            else:
+                more, judged = self._real(), self._judged()
             _end_all(self._verifier(number, minutes), minutes + 2)
             _end_all(more, 0 if number < last else PATIENCE)
             learnt = len(list(self.out.glob(f"data-{number}/*/{SHARD}")))

@@ -148,3 +148,43 @@ def test_begins_with_the_verifier_of_joins(join_pool, tmp_path):
     stage.begin(str(tmp_path / "j.safetensors"))
     for name, tensor in stage.network.state_dict().items():
         assert torch.allclose(tensor, joins.verifier.state_dict()[name], atol=1e-3), name
+
+
+def drawn_crops(count=3, height=8, width=12):
+    """Crops whose colours count as much as their cover does."""
+    cover = torch.zeros(count, 2, 1, height, width)
+    cover[:, 0, :, height // 2 :], cover[:, 1, :, : height // 2] = 1.0, 1.0
+    colours = torch.rand(count, 2, 3, height, width, generator=torch.Generator().manual_seed(0))
+    return torch.cat([(colours - 0.5) * cover, cover], dim=2).flatten(1, 2)
+
+
+def test_rims_shrink_by_whole_pixels_and_only_where_that_is_drawn():
+    seen = drawn_crops()
+    chance = torch.ones(3, 2, verifying.LOST_PX)
+    assert torch.equal(verifying._shrunk(seen, chance), seen)
+    chance[1, 0, 0] = chance[2] = 0.0
+    left = verifying._shrunk(seen, chance)
+    assert torch.equal(left[0], seen[0]) and torch.equal(left[1, 4:], seen[1, 4:])
+    rows = [int(cover[:, 6].sum()) for cover in (left[1, 3], left[2, 3], left[2, 7])]
+    assert rows == [3, 2, 2]
+    assert torch.equal(left[2, :3], seen[2, :3] * left[2, 3])
+
+
+def test_a_fresco_fades_as_a_whole_and_only_where_it_is():
+    seen = drawn_crops()
+    chance = torch.full((3, 5), 0.5)
+    chance[:, 4] = 0.0
+    assert torch.allclose(verifying._faded(seen, chance), seen)
+    chance[1] = torch.tensor([0.9, 0.2, 0.7, 0.4, 1.0])
+    faded = verifying._faded(seen, chance).view(3, 2, 4, 8, 12)
+    assert torch.equal(faded[:, :, 3], seen.view(3, 2, 4, 8, 12)[:, :, 3])
+    assert (faded[:, :, :3] * (faded[:, :, 3:] == 0) == 0).all()
+    # Its colours lie nearer to each other, and both pieces have changed alike.
+    spread = [
+        x.view(3, 2, 4, 8, 12)[1, :, :3].std(dim=1).mean() for x in (seen, faded.flatten(1, 2))
+    ]
+    assert spread[1] < 0.6 * spread[0]
+    twins = seen.clone()
+    twins[:, 4:] = twins[:, :4]
+    both = verifying._faded(twins, chance)
+    assert torch.equal(both[:, :4], both[:, 4:])
